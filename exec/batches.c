@@ -44,7 +44,7 @@ static enum base_status read_row(const struct base_json *row, int64_t length, in
         return base_fail(error, BASE_INPUT, "%s: is %s; a list of %lld tokens is needed", what,
                          base_json_kind_name(row->kind), (long long)length);
     if (row->count != length)
-        return base_fail(error, BASE_INPUT, "%s: has %d tokens where the plan's task_feature_lengths say %lld", what,
+        return base_fail(error, BASE_INPUT, "%s: has %d tokens, but the plan's task_feature_lengths have %lld", what,
                          row->count, (long long)length);
     for (const struct base_json *token = row->child; token; token = token->next) {
         int64_t value;
@@ -69,7 +69,7 @@ static enum base_status read_feature(struct base_arena *arena, const struct sim_
         return base_fail(error, BASE_INPUT, "%s: is %s; a list of %lld sequences is needed", name,
                          base_json_kind_name(rows->kind), (long long)plan->batch_size);
     if (rows->count != plan->batch_size && !fills)
-        return base_fail(error, BASE_INPUT, "%s: has %d sequences where the plan's batch_size is %lld", name,
+        return base_fail(error, BASE_INPUT, "%s: has %d sequences, but the plan's batch_size is %lld", name,
                          rows->count, (long long)plan->batch_size);
     int32_t *tokens = base_new(arena, int32_t, plan->batch_size * length);
     int64_t at = 0;

@@ -76,12 +76,12 @@ static enum base_status check_compute(const struct exec_machine *machine, const 
         if (renames && !(is_same_part(machine, op, device) && divides_evenly(machine, op)))
             return refuse(machine, op, "a joined dimension is split inside a head");
         if (moves && !exec_can_move(machine, op, device))
-            return refuse(machine, op, "a device needs heads or sequences that it does not hold");
+            return refuse(machine, op, "a device needs heads or sequences that it lacks");
         if (renames || moves) continue;
         exec_space_of(machine, op, device, &space);
         for (int i = 0; i < op->input_count; i++)
             if (!holds(machine, op, i, &space, device))
-                return refuse(machine, op, "a device needs a part of an operand that it does not hold");
+                return refuse(machine, op, "a device needs a part of an operand that it lacks");
     }
     return BASE_OK;
 }
@@ -96,7 +96,7 @@ enum base_status exec_check_program(struct exec_machine *machine)
     for (int i = 0; i < s->op_count; i++) {
         if (s->ops[i].kind == SIM_COMPUTE) BASE_TRY(check_compute(machine, &s->ops[i]));
         if (s->ops[i].kind == SIM_COMMUNICATE && !exec_can_communicate(machine, &s->ops[i]))
-            return refuse(machine, &s->ops[i], "the devices of a collective do not hold what it is to give");
+            return refuse(machine, &s->ops[i], "the devices of a collective lack a part of its result");
     }
     return BASE_OK;
 }

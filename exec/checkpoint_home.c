@@ -53,10 +53,10 @@ static enum base_status list(struct base_arena *arena, struct exec_home *home, s
     }
     base_arena_free(&scratch);
     if (status != BASE_OK)
-        return base_fail(error, BASE_INPUT,
-                         "%s; which checkpoint was written last is not known: remove that one, or "
-                         "give it as --restore with a new --checkpoint",
-                         base_copy(arena, error->text));
+        return base_fail(
+            error, BASE_INPUT,
+            "%s; the newest checkpoint is unknown: remove that one, or give it as --restore with a new --checkpoint",
+            base_copy(arena, error->text));
     if (home->saved_count > 0) qsort(home->saved, (size_t)home->saved_count, sizeof *home->saved, in_order_of_writing);
     return BASE_OK;
 }
@@ -87,7 +87,7 @@ static enum base_status occupy(struct base_arena *arena, const struct exec_reque
                          base_copy(arena, error->text));
     if (supported) remove_partial(arena, home);
     else if (request->warn)
-        request->warn(base_print(arena, "%s: this file system knows no locks; see to it that no other run writes there",
+        request->warn(base_print(arena, "%s: this file system has no locks; make sure that no other run writes there",
                                  home->directory));
     return BASE_OK;
 }
@@ -151,8 +151,8 @@ enum base_status exec_home_check(const struct exec_home *home, int64_t first_ste
     for (int i = 0; i < home->saved_count; i++)
         if (home->saved[i].step > first_step && home->saved[i].step <= end_step)
             return base_fail(error, BASE_INPUT,
-                             "%s/checkpoint_%lld: is there already, and this run, which resumes from step %lld, would "
-                             "come to write it again; use another --checkpoint, or remove it",
+                             "%s/checkpoint_%lld: exists, and this run, which resumes from step %lld, would write it "
+                             "again; use another --checkpoint, or remove it",
                              home->directory, (long long)home->saved[i].step, (long long)first_step);
     return BASE_OK;
 }

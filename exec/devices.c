@@ -28,10 +28,10 @@ static enum base_status check_size(const struct exec_machine *m, const struct si
         return base_fail(error, BASE_INPUT, "topology: %d devices in one process are too many; at most %d run",
                          m->device_count, EXEC_MOST_DEVICES);
     if (bytes <= capacity_bytes) return BASE_OK;
-    return base_fail(
-        error, BASE_NO_FIT,
-        "the plan does not fit: %s on each device, which has %s; `meshwright predict` says what would make it fit",
-        base_format_bytes(need, (double)bytes), base_format_bytes(have, (double)capacity_bytes));
+    return base_fail(error, BASE_NO_FIT,
+                     "the plan does not fit: needs %s on each device; %s available; `meshwright predict` lists changes "
+                     "that make it fit",
+                     base_format_bytes(need, (double)bytes), base_format_bytes(have, (double)capacity_bytes));
 }
 
 enum base_status exec_machine_begin(struct base_arena *arena, const struct sim_executable *program,

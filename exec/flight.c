@@ -102,8 +102,8 @@ void exec_flight_check(const struct exec_machine *machine, void (*warn)(const ch
     if (exec_is_alone(machine->transport) || machine->transport->aside || machine->transport->rank != 0) return;
     for (int i = 0; i < machine->s->op_count; i++) any = any || machine->s->ops[i].done;
     if (any && warn)
-        warn("collectives that the plan starts early are waited for where they start, and nothing is hidden: this MPI "
-             "lets one thread speak alone (it has no MPI_THREAD_MULTIPLE)");
+        warn("collectives are waited for where they start, so that none overlaps with computation: this MPI has no "
+             "MPI_THREAD_MULTIPLE");
 }
 
 bool exec_flight_start(struct exec_machine *machine, const struct sim_op *op)

@@ -37,12 +37,12 @@ enum base_status exec_gunzip(const void *bytes, size_t length, void *out, size_t
     inflateEnd(&stream);
     if (status == Z_STREAM_END && full && !behind) return BASE_OK;
     if (status == Z_STREAM_END && full)
-        return base_fail(error, BASE_INPUT, "%s: has %zu bytes behind its end; it is damaged", path, behind);
+        return base_fail(error, BASE_INPUT, "%s: has %zu bytes after its end; it is damaged", path, behind);
     if (status == Z_STREAM_END || status == Z_BUF_ERROR)
         return base_fail(error, BASE_INPUT,
-                         "%s: holds %s%zu bytes where %zu are expected; it is truncated or of another shape", path,
+                         "%s: contains %s%zu bytes, but %zu are expected; it is truncated or of another shape", path,
                          full ? "" : "other than ", got, out_length);
-    return base_fail(error, BASE_INPUT, "%s: is not what gzip writes, or is damaged", path);
+    return base_fail(error, BASE_INPUT, "%s: is no gzip file, or is damaged", path);
 }
 
 enum base_status exec_gzip(struct base_arena *arena, const void *bytes, size_t length, const char **out,

@@ -28,9 +28,8 @@ static void warn_of_difference(struct base_arena *arena, const struct exec_host 
     for (int i = 1; i < count && warn; i++) {
         if (!strcmp(hosts[i].kernel, hosts[0].kernel)) continue;
         warn(base_print(arena,
-                        "hosts compute with different kernels: %s with %s, %s with %s; the losses' last bits are "
-                        "those of this mix: ONEDNN_MAX_CPU_ISA and OPENBLAS_CORETYPE in the environment of all hosts "
-                        "make them equal",
+                        "hosts compute with different kernels: %s with %s, %s with %s; the last bits of losses depend "
+                        "on this mix; set ONEDNN_MAX_CPU_ISA and OPENBLAS_CORETYPE on all hosts to make them equal",
                         hosts[0].name, hosts[0].kernel, hosts[i].name, hosts[i].kernel));
         return;
     }

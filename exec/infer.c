@@ -80,7 +80,7 @@ static enum base_status take_range(struct infer *r, int64_t *batches)
 {
     const int64_t first = r->request->first_batch, limit = r->request->batch_limit, total = *batches;
     if (first >= total)
-        return base_fail(r->error, BASE_INPUT, "%s: has %lld batches, and batch %lld is asked for", r->request->data,
+        return base_fail(r->error, BASE_INPUT, "%s: has %lld batches, but batch %lld is needed", r->request->data,
                          (long long)total, (long long)first);
     r->batches += first;
     *batches = limit && limit < total - first ? limit : total - first;

@@ -110,9 +110,8 @@ static enum base_status check_targets(const struct sim_plan *plan, const struct 
 {
     const bool needs = plan->options.step == MODEL_STEP_SCORE || plan->decoding.prompt_with_targets;
     if (line->targets || !needs) return BASE_OK;
-    return base_fail(error, BASE_INPUT,
-                     "%s: line %lld: has no targets; they stand behind a tab, as in inputs<TAB>targets", path,
-                     (long long)number);
+    return base_fail(error, BASE_INPUT, "%s: line %lld: has no targets; they follow a tab, as in inputs<TAB>targets",
+                     path, (long long)number);
 }
 
 enum base_status exec_inference_texts(struct base_arena *arena, const struct sim_plan *plan, const char *path,

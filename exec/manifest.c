@@ -168,7 +168,7 @@ static enum base_status check_kept(const struct exec_manifest *manifest, const c
                                    const char *now, const char *allowed, struct base_error *error)
 {
     if (!before || !*before || !now || !strcmp(before, now) || is_listed(allowed, name)) return BASE_OK;
-    return base_fail(error, BASE_INPUT, "%s: %s: is %.80s there and %.80s here; keep it, or say --allow-changed %s",
+    return base_fail(error, BASE_INPUT, "%s: %s: is %.80s there and %.80s here; keep it, or use --allow-changed %s",
                      manifest->path, name, before, now, name);
 }
 
@@ -227,8 +227,7 @@ enum base_status exec_manifest_check_array(const struct exec_manifest *manifest,
     snprintf(text, sizeof text, "%016" PRIx64, *checksum);
     if (is_text(base_json_get(entry, "checksum"), text)) return BASE_OK;
     return base_fail(error, BASE_INPUT,
-                     "%s: %s: holds other values than were saved: it is damaged, or of another "
-                     "checkpoint",
+                     "%s: %s: contains other values than were saved: it is damaged, or of another checkpoint",
                      manifest->path, array->path);
 }
 

@@ -153,7 +153,7 @@ enum base_status exec_channels_end(const struct exec_channels *channels, struct 
     for (int i = 0; i < channels->array_count; i++)
         for (int64_t c = channels->first[i]; c < channels->first[i + 1]; c++)
             if (isinf(channels->largest[c]))
-                return base_fail(error, BASE_INPUT, "%s: has a value that is not finite, which int8 cannot hold",
+                return base_fail(error, BASE_INPUT, "%s: has a value that is not finite, which int8 cannot represent",
                                  channels->arrays[i].path);
     for (int i = 0; i < channels->array_count; i++)
         if (channels->first[i] < channels->first[i + 1]) set_scales_of(channels, i);

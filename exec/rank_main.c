@@ -101,7 +101,7 @@ static void say_failed(const char *text)
 static int end_exhausted(void)
 {
     static char text[160];
-    static const char message[] = "out of memory: this machine has less than the devices of the plan need together";
+    static const char message[] = "out of memory: this machine has less than the plan's devices need in total";
     base_output_abandon_all();
     if (!has_ranks) return (int)print_text(message, sizeof message - 1, BASE_RUN);
     snprintf(text, sizeof text, "rank %d: %s", ranks.rank, message);

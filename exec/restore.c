@@ -33,7 +33,7 @@ static enum base_status check_array(const struct restoring *r, const char *path,
 {
     bool same = z->rank == array->rank && !memcmp(z->shape, array->shape, (size_t)z->rank * sizeof z->shape[0]);
     if (!same)
-        return base_fail(r->error, BASE_INPUT, "%s: has shape %s where the plan's model has %s", path,
+        return base_fail(r->error, BASE_INPUT, "%s: has shape %s, but the plan's model has %s", path,
                          exec_shape_text(r->scratch, z->shape, z->rank),
                          exec_shape_text(r->scratch, array->shape, array->rank));
     if (strcmp(z->dtype, "<f4") != 0)
@@ -85,7 +85,7 @@ static enum base_status check_for_more(const struct restoring *r)
         bool state = !strncmp(names[i], "state.param_states.", strlen("state.param_states."));
         if (!state && strncmp(names[i], "target.", strlen("target.")) != 0) continue;
         if (is_read(r, names[i]) || (state && (r->how->evaluates || is_placeholder(r, names[i])))) continue;
-        return base_fail(r->error, BASE_INPUT, "%s: is in the checkpoint, but the plan's %s has no such array",
+        return base_fail(r->error, BASE_INPUT, "%s: is in the checkpoint, but the plan's %s lacks it",
                          path_of(r->arena, r, names[i]), state ? "optimizer" : "model");
     }
     return BASE_OK;
@@ -100,8 +100,8 @@ static enum base_status check_listed(const struct restoring *r)
         return base_fail(r->error, BASE_INPUT, "%s: arrays: %.200s is listed, and %s", r->manifest.path, entry->key,
                          !base_is_there(path_of(r->arena, r, entry->key))
                              ? "is gone from the checkpoint: it is not whole"
-                         : state ? "the plan's optimizer has no such array"
-                                 : "the plan's model has no such array");
+                         : state ? "the plan's optimizer lacks it"
+                                 : "the plan's model lacks it");
     }
     return BASE_OK;
 }
@@ -120,7 +120,7 @@ static bool has_any(const struct restoring *r, const char *beginning)
 static enum base_status check_is_checkpoint(const struct restoring *r)
 {
     if (!base_directory_exists(r->how->path))
-        return base_fail(r->error, BASE_INPUT, "%s: is no checkpoint: there is no such directory", r->how->path);
+        return base_fail(r->error, BASE_INPUT, "%s: is no checkpoint: no such directory", r->how->path);
     if (r->has_manifest || has_any(r, "target.") || has_any(r, "state.")) return BASE_OK;
     return base_fail(r->error, BASE_INPUT, "%s: is no checkpoint: it has no arrays target.* and no manifest.json",
                      r->how->path);
@@ -131,11 +131,10 @@ static enum base_status choose_arrays(struct restoring *r)
     bool counts = base_directory_exists(path_of(r->arena, r, "state.step"));
     r->has_state = counts || has_any(r, "state.");
     if (r->has_state && !counts && !r->how->evaluates)
-        return base_fail(
-            r->error, BASE_INPUT,
-            "%s: is missing, but other state of the optimizer is there: which step the checkpoint is of is "
-            "not known; remove all of state.* to start at step 0 with fresh state",
-            path_of(r->arena, r, "state.step"));
+        return base_fail(r->error, BASE_INPUT,
+                         "%s: is missing, but other state of the optimizer exists, so that the checkpoint's step is "
+                         "unknown; remove all of state.* to start at step 0 with fresh state",
+                         path_of(r->arena, r, "state.step"));
     BASE_TRY(check_for_more(r));
     return r->has_manifest ? check_listed(r) : BASE_OK;
 }
@@ -161,8 +160,8 @@ static void warn_of_unchecked(const struct restoring *r)
         r->how->warn(base_print(r->arena, "%s: has no optimizer state; it starts afresh, at step 0", r->how->path));
     if (r->has_manifest) return;
     r->how->warn(base_print(r->arena,
-                            "%s: has no manifest: names, shapes and dtypes of its arrays are the plan's; activations, "
-                            "optimizer and whether every value is as it was saved could not be checked",
+                            "%s: has no manifest: names, shapes and dtypes of its arrays match the plan; activations, "
+                            "optimizer and values could not be checked",
                             r->how->path));
 }
 

@@ -49,7 +49,7 @@ enum base_status exec_check_plan(const struct sim_plan *plan, struct base_error 
     if (!is_plain_adafactor(plan))
         return base_fail(
             error, BASE_INPUT,
-            "adafactor: the executor runs T5X's defaults alone; leave the options out, or use adamw or sgd");
+            "adafactor: the executor supports T5X's defaults alone; leave the options out, or use adamw or sgd");
     if (plan->config->vocab_size > most_tokens)
         return base_fail(error, BASE_INPUT, "model: a vocabulary of more than %lld tokens cannot be run",
                          (long long)most_tokens);
@@ -77,11 +77,10 @@ static enum base_status begin(struct run *run, int64_t *first_step)
         BASE_TRY(exec_home_latest(run->arena, request->transport, request->restore, &restoring.path, run->error));
     if (home->latest_step >= 0) restoring.path = exec_home_path(run->arena, home, home->latest_step);
     if (request->evaluates && request->checkpoint && !restoring.path)
-        return base_fail(
-            run->error, BASE_INPUT,
-            "--checkpoint: %s: holds no checkpoint to evaluate; give the folder of a run's checkpoints, or "
-            "--restore CHECKPOINT",
-            request->checkpoint);
+        return base_fail(run->error, BASE_INPUT,
+                         "--checkpoint: %s: contains no checkpoint to evaluate; give the folder of a run's "
+                         "checkpoints, or --restore CHECKPOINT",
+                         request->checkpoint);
     if (restoring.path) BASE_TRY(exec_restore(run->arena, run->machines[0], &restoring, first_step, run->error));
     for (int i = 0; i < run->machine_count && !restoring.path; i++)
         BASE_TRY(exec_set_initial_values(run->arena, run->machines[i]));

@@ -43,7 +43,8 @@ static enum base_status add_shared(struct exec_stages *stages, const char *name,
             shared->stage_chunk_count ? &stages->machines[shared->stage_chunks[0]].s->values[shared->values[0]] : NULL;
         if (first && !alike(first, &s->values[value]))
             return base_fail(error, BASE_INPUT,
-                             "%s: stages shard what they share in different ways; use other logical_axis_rules", name);
+                             "%s: stages shard shared parameters in different ways; use other logical_axis_rules",
+                             name);
         shared->stage_chunks[shared->stage_chunk_count] = i;
         shared->values[shared->stage_chunk_count++] = value;
     }

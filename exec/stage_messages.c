@@ -119,7 +119,7 @@ enum base_status exec_check_messages(const struct exec_stages *stages, struct ba
     for (int i = 0; i + 1 < exec_stage_chunk_count(stages); i++)
         if (!fits(stages, i, i + 1, FORWARD) || !fits(stages, i + 1, i, BACKWARD))
             return base_fail(error, BASE_INPUT,
-                             "pipeline_stages: what stage %d sends is not what stage %d receives; use other stages",
+                             "pipeline_stages: stage %d sends other messages than stage %d receives; use other stages",
                              i % stages->program.stages, (i + 1) % stages->program.stages);
     return BASE_OK;
 }

@@ -115,11 +115,11 @@ enum base_status exec_verify_checkpoint(struct base_arena *arena, const char *pa
     struct verifying v = {.arena = arena, .scratch = &scratch};
     bool found;
     BASE_TRY(exec_home_latest(arena, NULL, path, &v.path, error));
-    if (!base_directory_exists(v.path)) return base_fail(error, BASE_INPUT, "%s: there is no such directory", v.path);
+    if (!base_directory_exists(v.path)) return base_fail(error, BASE_INPUT, "%s: no such directory", v.path);
     BASE_TRY(exec_manifest_read(arena, v.path, &v.manifest, &found, error));
     if (!found)
         return base_fail(error, BASE_INPUT,
-                         "%s: has no manifest.json: it is no checkpoint of `run`, and what it should hold is not known",
+                         "%s: has no manifest.json: it is no checkpoint of `run`, and its expected content is unknown",
                          v.path);
     BASE_TRY(exec_manifest_check_name(&v.manifest, v.path, error));
     for (const struct base_json *entry = v.manifest.arrays->child; entry; entry = entry->next) verify_array(&v, entry);

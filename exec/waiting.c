@@ -139,7 +139,7 @@ enum exec_verdict exec_wait_look(const struct exec_signs *signs, struct exec_wai
         return slow ? EXEC_IS_SLOW : EXEC_WAITS_ON;
     }
     if (now - wait->start <= EXEC_LONGEST_WAIT * signs->patience_pulses) return EXEC_WAITS_ON;
-    snprintf(text, size, "rank %d hangs: it sends nothing for %.0f s while rank %d waits for it", wait->peer,
+    snprintf(text, size, "rank %d hangs: it sent nothing for %.0f s while rank %d waited for it", wait->peer,
              seconds(now - wait->start), signs->rank);
     return EXEC_FAILS;
 }

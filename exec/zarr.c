@@ -55,14 +55,14 @@ static enum base_status read_layout(const struct base_json *document, struct exe
                            *id = compressor ? base_json_get(compressor, "id") : NULL;
     if (order && (order->kind != BASE_JSON_STRING || strcmp(order->string, "C") != 0))
         return base_fail(error, BASE_INPUT, "order: only \"C\", row-major, is read");
-    if (filters && filters->kind != BASE_JSON_NULL) return base_fail(error, BASE_INPUT, "filters: none are read");
+    if (filters && filters->kind != BASE_JSON_NULL) return base_fail(error, BASE_INPUT, "filters: unsupported");
     out->separator = '.';
     if (separator && separator->kind == BASE_JSON_STRING) out->separator = separator->string[0];
     if (!strchr("./", out->separator) || !out->separator)
         return base_fail(error, BASE_INPUT, "dimension_separator: is neither \".\" nor \"/\"");
     out->packed = compressor && compressor->kind != BASE_JSON_NULL;
     if (out->packed && (!id || id->kind != BASE_JSON_STRING || strcmp(id->string, "gzip") != 0))
-        return base_fail(error, BASE_INPUT, "compressor: %.40s is not read; use gzip or none",
+        return base_fail(error, BASE_INPUT, "compressor: %.40s is unsupported; use gzip or none",
                          id && id->string ? id->string : "one without a name");
     return BASE_OK;
 }
@@ -132,7 +132,7 @@ enum base_status exec_zarr_read_chunk(struct base_arena *arena, const char *path
     BASE_TRY(base_read_stored_file(arena, file, z->packed ? most_packed : chunk_bytes, &bytes, &length, error));
     if (z->packed) return exec_gunzip(bytes, length, chunk, chunk_bytes, file, error);
     if (length != chunk_bytes)
-        return base_fail(error, BASE_INPUT, "%s: holds %zu bytes where %zu are expected", file, length, chunk_bytes);
+        return base_fail(error, BASE_INPUT, "%s: contains %zu bytes, but %zu are expected", file, length, chunk_bytes);
     memcpy(chunk, bytes, chunk_bytes);
     return BASE_OK;
 }

@@ -149,14 +149,14 @@ static enum base_status check_results(const struct lab_compiled_fusion *fusion, 
     for (int i = 0; i < fusion->results.count; i++) range = fmax(range, elements_of(&fusion->results.of[i]));
     if (largest_read > 0 && fmod(fmax(range, largest_read), fmin(range, largest_read)) != 0)
         return base_fail(error, BASE_INPUT,
-                         "--results: no fusion makes %.0f elements of %.0f; it writes as many as its largest operand "
-                         "has, a reduction of them, or repeats them",
+                         "--results: no fusion makes %.0f elements of %.0f; a result has as many as the largest "
+                         "operand, is a reduction of them, or repeats them",
                          range, largest_read);
     for (int i = 0; i < fusion->results.count; i++)
         if (fmod(fmax(range, largest_read), elements_of(&fusion->results.of[i])) != 0)
             return base_fail(error, BASE_INPUT,
-                             "--results: array %d has %.0f elements, which no fusion over %.0f makes; it writes as "
-                             "many, or a reduction of them",
+                             "--results: array %d has %.0f elements, which no fusion over %.0f makes; a result has as "
+                             "many, or is a reduction of them",
                              i + 1, elements_of(&fusion->results.of[i]), fmax(range, largest_read));
     return BASE_OK;
 }

@@ -35,7 +35,7 @@ static enum base_status fusion_run(struct commands_context *context, const struc
     fusion->is_alone = base_argument(arguments, "--alone") != NULL;
     fusion->is_summing = base_argument(arguments, "--sums-rows") != NULL;
     if (fusion->is_alone && fusion->is_summing)
-        return base_fail(error, BASE_USAGE, "--alone is of one operation, --sums-rows of several that were fused");
+        return base_fail(error, BASE_USAGE, "--alone is for one operation, --sums-rows for several that were fused");
     BASE_TRY(lab_compiler_fusion(chip, fusion, &cycles, error));
     if (context->json) put_json(&cycles, context->layout, out);
     else
@@ -46,17 +46,17 @@ static enum base_status fusion_run(struct commands_context *context, const struc
 
 static const struct base_option fusion_options[] = {
     {"--chip", LAB_COMPILER_CHIPS, "whose compiler", NULL},
-    {"--operands", "ARRAYS", "what it reads, on one device: 'float32[1024,4096];bfloat16[4096]'", NULL},
-    {"--results", "ARRAYS", "what it writes; a result much smaller than the operands is a reduction", NULL},
-    {"--alone", NULL, "one operation that the compiler fused to nothing", NULL},
+    {"--operands", "ARRAYS", "operands on one device: 'float32[1024,4096];bfloat16[4096]'", NULL},
+    {"--results", "ARRAYS", "results; one much smaller than the operands is a reduction", NULL},
+    {"--alone", NULL, "a single operation that the compiler did not fuse", NULL},
     {"--sums-rows", NULL, "its rows are summed and read again in it, as softmax and its derivative do", NULL},
     COMMANDS_COMMON,
 };
 
 const struct commands_command lab_fusion = {
     .name = "fusion",
-    .summary = "the cycles that the TPU compiler's cost model gives a fusion without products; `partition --chip` says "
-               "those of a product",
+    .summary =
+        "cycles of a fusion without products, by the TPU compiler's cost model; `partition --chip` is for products",
     .usage = "fusion --chip C --operands ARRAYS --results ARRAYS [--alone | --sums-rows]",
     .examples = "  meshwright-lab fusion --chip v4 --operands 'bfloat16[7168,1024];bfloat16[1024]' --results "
                 "'bfloat16[7168,1024]'\n"

@@ -202,8 +202,8 @@ static enum base_status estimate(const struct base_arguments *arguments, const s
     if (!chip) return BASE_OK;
     if (o->operand_count < OPERANDS)
         return base_fail(error, BASE_INPUT,
-                         "--chip: the compiler's cost model prices products, and a reshard moves bytes alone; leave it "
-                         "out, or ask for `collective`'s time of those bytes");
+                         "--chip: the compiler's cost model prices products, and a reshard has none; leave it out, or "
+                         "use `collective` for its time");
     if (o->dtypes[0] != o->dtypes[1])
         return base_fail(error, BASE_INPUT,
                          "--chip: the compiler's cost model is known for operands of one dtype, not of %s and %s; give "
@@ -335,7 +335,7 @@ static void put_text(const struct lab_operation *o, const struct lab_compiler_cy
     }
     base_put(out, "result:    ");
     put_array(o, 2, out);
-    if (!o->collective_count) base_put(out, "no collective: every device has what it needs\n");
+    if (!o->collective_count) base_put(out, "no collective: every device has its operands\n");
     for (int i = 0; i < o->collective_count; i++)
         base_putf(out, "%d. %s over %s of %s %s\n", i + 1, sim_collective_name(o->collectives[i].kind),
                   topo_axes_spell(out->arena, &o->mesh, o->collectives[i].axes),
@@ -367,7 +367,7 @@ static enum base_status run_partition(struct commands_context *context, const st
     const char *wanted = base_argument(arguments, "--output-spec");
     o->free = !wanted;
     if (!wanted && o->operand_count == 1)
-        return base_fail(error, BASE_USAGE, "reshard needs --output-spec: where the operand has to go");
+        return base_fail(error, BASE_USAGE, "reshard needs --output-spec: the target sharding");
     if (wanted) BASE_TRY(read_spec(base_copy(context->arena, wanted), &named, "--output-spec", o, 2, error));
     BASE_TRY(lab_operation_partition(o, error));
     struct lab_compiler_cycles cycles = {.cycles = 0};
@@ -381,13 +381,12 @@ static const struct base_option options[] = {
     {"--mesh", "data=D,model=M", "names and sizes of the mesh axes, the first slowest: data=2,fsdp=4,tensor=2", NULL},
     {"--shapes", "SHAPES", "global shapes, as in '16,32,64;64,128'", NULL},
     {"--specs", "SPECS", "shardings, as in 'data,-,-;-,model'; data+model for both over one dimension", NULL},
-    {"--output-spec", "SPEC", "what is wanted of the result", "what propagation makes of it"},
-    {"--dtypes", "A,B[,C]", "of the operands, and of the result where it differs", "bfloat16,bfloat16"},
-    {"--chip", LAB_COMPILER_CHIPS, "the cycles that the TPU compiler's cost model gives the product of one device",
-     NULL},
+    {"--output-spec", "SPEC", "the wanted sharding of the result", "from propagation"},
+    {"--dtypes", "A,B[,C]", "dtype of the operands, and of the result if it differs", "bfloat16,bfloat16"},
+    {"--chip", LAB_COMPILER_CHIPS, "the chip whose compiler prices one device's product, in cycles", NULL},
     {"--fetched", "weights|others|alone|none|0|1|0,1",
-     "operands that the compiler brought to vector memory before: as in a program of long work with large weights, "
-     "or without them, of this product alone, or those named",
+     "operands already in vector memory: as in a program of long work with large weights, or without them, of this "
+     "product alone, or as listed",
      "weights"},
     COMMANDS_COMMON,
 };

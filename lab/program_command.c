@@ -15,7 +15,7 @@ static enum base_status print_program(struct sim_cache *cache, const struct sim_
     BASE_TRY(sim_program_find(cache, plan, plan->options.remat, 0, SIM_WHOLE_PROGRAM, &program, error));
     sim_plan_sizes(plan, sizes);
     if (plan->options.sequence_pieces)
-        base_putf(out, "sequences lie over context in %d pieces: device r has pieces r and %d - r\n",
+        base_putf(out, "sequences are split over context in %d chunks: device r has chunks r and %d - r\n",
                   plan->options.sequence_pieces, plan->options.sequence_pieces - 1);
     lab_put_program(program->sharded, &plan->placement->axes, sizes, &why, out);
     return BASE_OK;

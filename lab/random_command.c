@@ -20,7 +20,7 @@ static enum base_status read_key(const struct base_arguments *arguments, struct 
     int64_t words[2], number;
     int count;
     if (!key == !seed)
-        return base_fail(error, BASE_USAGE, "one of --key A,B and --seed N says which key; use --seed 0");
+        return base_fail(error, BASE_USAGE, "the key is missing; use one of --key A,B and --seed N, such as --seed 0");
     if (seed) {
         BASE_TRY(base_parse_int(seed, "--seed", INT64_MIN, INT64_MAX, &number, error));
         *out = base_key_of_seed(number);
@@ -51,7 +51,7 @@ static enum base_status ask(const struct base_arguments *arguments, struct quest
     const char *count = base_argument(arguments, "--count"), *shape = base_argument(arguments, "--shape");
     int what;
     if (arguments->positional_count == 0)
-        return base_fail(error, BASE_USAGE, "what is asked is missing; use split, bits or gumbel");
+        return base_fail(error, BASE_USAGE, "the function is missing; use split, bits or gumbel");
     if (base_parse_word(arguments->positional[0], "random", whats, WHAT_COUNT, &what, error) != BASE_OK)
         return error->status = BASE_USAGE;
     q->what = (enum what)what;
@@ -143,7 +143,7 @@ static const char *random_words(struct base_arena *arena)
 
 static const struct base_option random_options[] = {
     {"--key", "A,B", "the two 32-bit words of a key", NULL},
-    {"--seed", "N", "the key that jax.random.PRNGKey makes of this number", NULL},
+    {"--seed", "N", "the key of jax.random.PRNGKey for this number", NULL},
     {"--count", "N", "how many keys, or words of bits", "2 keys, 1 word"},
     {"--shape", "D,D", "dimensions of the noise", "1"},
     COMMANDS_COMMON,

@@ -97,7 +97,7 @@ static void put_cause(const struct explanation *q, const struct sim_cause *cause
     if (kind >= SIM_NODE_STACK) base_put(q->out, ", stacked over layers");
     else if (!cause->op) base_put(q->out, ", round the loop");
     if (cause->way == SIM_BY_OTHER) {
-        base_put(q->out, " beside it in ");
+        base_put(q->out, " next to it in ");
         put_name(q, cause->op->name);
     }
 }

@@ -46,8 +46,7 @@ enum base_status lab_operation_parse(const char *equation, struct lab_operation 
     for (int i = 0; i < 2; i++)
         for (const char *letter = out->letters[i]; *letter; letter++)
             if (!strchr(out->letters[1 - i], *letter) && !strchr(out->letters[2], *letter))
-                return base_fail(error, BASE_INPUT, "the label %c stands in one operand alone; sum over it first",
-                                 *letter);
+                return base_fail(error, BASE_INPUT, "only one operand has the label %c; sum over it first", *letter);
     out->operand_count = 2;
     for (int i = 0; i < 3; i++) out->rank[i] = (int)strlen(out->letters[i]);
     return BASE_OK;

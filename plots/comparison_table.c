@@ -78,7 +78,7 @@ static enum base_status find_columns(const struct base_csv *csv, struct columns 
         columns->numbers[MEASURED_OOM] < 0)
         return base_fail(
             error, BASE_INPUT,
-            "%s: line 1: nothing was measured: measured_step_s, measured_tokens_per_s or measured_oom is needed",
+            "%s: line 1: no measured column: measured_step_s, measured_tokens_per_s or measured_oom is needed",
             csv->path);
     return BASE_OK;
 }
@@ -136,7 +136,7 @@ static enum base_status read_row(const struct base_csv *csv, const struct column
                                  struct plots_comparison_row *row, struct base_error *error)
 {
     if (csv->field_count != csv->column_count)
-        return base_fail(error, BASE_INPUT, "%s: line %lld: %d cells where the header has %d", csv->path,
+        return base_fail(error, BASE_INPUT, "%s: line %lld: %d cells, but the header has %d", csv->path,
                          (long long)csv->line_number, csv->field_count, csv->column_count);
     double numbers[NUMBER_COUNT];
     const char *texts[TEXT_COUNT];
@@ -185,8 +185,8 @@ static enum base_status read_rows(struct base_csv *csv, struct plots_comparison 
         BASE_TRY(base_csv_next(csv, &more, error));
         if (!more) break;
         if (count == MOST_ROWS)
-            return base_fail(error, BASE_INPUT, "%s: more than %d rows; a picture holds that many, so draw a part",
-                             csv->path, MOST_ROWS);
+            return base_fail(error, BASE_INPUT, "%s: more than %d rows, the limit of a picture; draw a part", csv->path,
+                             MOST_ROWS);
         rows = add_row(csv->arena, rows, count);
         BASE_TRY(read_row(csv, &columns, &rows[count++], error));
     }

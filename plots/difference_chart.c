@@ -85,7 +85,7 @@ static const char *title_of(struct base_arena *arena, double faster_s, double fe
     if (faster_s == 0 && fewer_bytes == 0) return "Both take the same time and the same memory";
     const char *time = base_print(arena, "is %s %s a step", plots_amount(arena, PLOTS_SECONDS, fabs(faster_s)),
                                   faster_s > 0 ? "faster" : "slower"),
-               *memory = base_print(arena, "takes %s %s memory", plots_amount(arena, PLOTS_GIB, fabs(fewer_bytes)),
+               *memory = base_print(arena, "needs %s %s memory", plots_amount(arena, PLOTS_GIB, fabs(fewer_bytes)),
                                     fewer_bytes > 0 ? "less" : "more");
     return base_print(arena, "The second plan %s and %s%s", faster_s == 0 ? "takes the same time" : time,
                       fewer_bytes == 0 ? "the same memory" : memory, fits ? "" : ": it does not fit");

@@ -89,7 +89,7 @@ static enum base_status draw(struct plots_canvas *canvas, const struct plots_req
     double top = plots_heading(canvas, title, plots_answer_words(canvas->arena, request->document));
     const struct plots_key keys[] = {{"fits", {PLOTS_MUTED, 1, 0, false}},
                                      {"does not fit", {PLOTS_ALARM, 0, 1.4, false}},
-                                     {"the plan that was asked", plots_asked_look}};
+                                     {"the given plan", plots_asked_look}};
     top = plots_put_keys(canvas, top + 6, keys, BASE_COUNT(keys)) + 28;
     const double right_px = plots_width(canvas) - PLOTS_MARGIN_PX - plots_series_room(g->series, g->count);
     struct plots_frame frame = {.x = plots_axis_logarithmic(g->low_x, g->high_x, left_px, right_px, 60),
@@ -125,7 +125,7 @@ enum base_status plots_batch(struct base_arena *arena, const struct plots_reques
     if (g.best_series >= 0)
         title = base_print(arena, "Batch %.0f with %s is the fastest that fits: %s target tokens/s; %s", g.best.x,
                            g.series[g.best_series].name, plots_amount(arena, PLOTS_COUNT, g.best.y),
-                           largest < g.high_x ? base_print(arena, "beyond %.0f none of these fit", largest)
+                           largest < g.high_x ? base_print(arena, "beyond %.0f none fits", largest)
                                               : "all of them fit in some way");
     return draw(&canvas, request, &g, title, "sequences in a global batch", FROM_ZERO, out, error);
 }

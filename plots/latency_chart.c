@@ -41,7 +41,7 @@ static enum base_status read_front(struct base_arena *arena, const struct plots_
                            *search = plots_member(r->document, "search", BASE_JSON_OBJECT);
     if (!list || !list->count || list->count > MOST_POINTS)
         return base_fail(error, BASE_INPUT,
-                         "%s: holds no front of latency; `tune --objective latency_s --json --out FILE` writes one",
+                         "%s: has no latency front; use `tune --objective latency_s --json --out FILE` to write one",
                          r->path);
     f->points = base_new(arena, struct point, list->count);
     for (const struct base_json *item = list->child; item; item = item->next) {

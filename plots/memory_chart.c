@@ -53,15 +53,14 @@ static enum base_status read_moments(const struct plots_request *r, struct chart
                            *names = plots_member(line, "operation", BASE_JSON_ARRAY);
     if (plots_member(r->document, "pipeline", BASE_JSON_OBJECT))
         return base_fail(error, BASE_INPUT,
-                         "%s: is of a plan with stages, whose memory is known at its peak alone; predict says it, and "
-                         "plot schedule draws its passes",
+                         "%s: is for a plan with stages, whose memory is known only at its peak; use predict for it, "
+                         "and plot schedule for its passes",
                          r->path);
     if (!at || at->count < 2 || at->count > MOST_MOMENTS || !names || names->count != at->count)
-        return base_fail(
-            error, BASE_INPUT,
-            "%s: holds no memory over the step; `meshwright predict PLAN --detail --json` writes it, where "
-            "the plan is for a pod slice or a cluster",
-            r->path);
+        return base_fail(error, BASE_INPUT,
+                         "%s: has no memory over the step; use `meshwright predict PLAN --detail --json` for a pod "
+                         "slice or a cluster",
+                         r->path);
     c->count = at->count;
     c->at_s = base_new(c->arena, double, c->count);
     c->names = base_new(c->arena, const char *, c->count);
@@ -266,7 +265,7 @@ static enum base_status draw_stages(struct base_arena *arena, const struct plots
         if (bytes > bars[worst].value) worst = count;
     }
     double y = plots_heading(&canvas,
-                             base_print(arena, "Stage %d holds most: %s of %s", worst,
+                             base_print(arena, "Stage %d needs most: %s of %s", worst,
                                         plots_amount(arena, PLOTS_GIB, bars[worst].value),
                                         plots_amount(arena, PLOTS_GIB, capacity)),
                              plots_answer_words(arena, request->document));

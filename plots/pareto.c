@@ -49,7 +49,7 @@ static enum base_status read_front(struct base_arena *arena, const struct plots_
 {
     const struct base_json *list = plots_member(r->document, "pareto", BASE_JSON_ARRAY);
     if (!list || !list->count)
-        return base_fail(error, BASE_INPUT, "%s: holds no front; `tune --pareto --json --out FILE` writes one",
+        return base_fail(error, BASE_INPUT, "%s: has no front; use `tune --pareto --json --out FILE` to write one",
                          r->path);
     bool batches = varies(list, "batch_size");
     double headroom = plots_number(plots_member(r->document, "search", BASE_JSON_OBJECT), "headroom_frac");
@@ -102,8 +102,8 @@ static const char *title_of(struct base_arena *arena, const struct front *f)
     const struct point *best = &f->points[0], *modest = &f->points[f->modest];
     base_format_count(tokens, best->tokens_per_s);
     base_format_bytes(peak, best->peak_bytes);
-    if (modest == best) return base_print(arena, "%s target tokens/s take %s of each device", tokens, peak);
-    return base_print(arena, "%s target tokens/s take %s of each device; %.0f %% less speed, only %s", tokens, peak,
+    if (modest == best) return base_print(arena, "%s target tokens/s need %s of each device", tokens, peak);
+    return base_print(arena, "%s target tokens/s need %s of each device; %.0f %% less speed, only %s", tokens, peak,
                       100 * (1 - modest->tokens_per_s / best->tokens_per_s),
                       base_format_bytes(less, modest->peak_bytes));
 }

@@ -155,11 +155,10 @@ enum base_status plots_parity(struct base_arena *arena, const struct plots_compa
     struct plots_canvas canvas = {.arena = arena, .width_px = width_px};
     struct parity p = {.count = 0};
     read_rows(arena, comparison, &p);
-    if (!p.count)
-        return base_fail(error, BASE_INPUT, "no row is both measured and predicted, so that there is nothing to draw");
+    if (!p.count) return base_fail(error, BASE_INPUT, "no row is both measured and predicted: nothing to draw");
     double top = plots_heading(
         &canvas,
-        base_print(arena, "%d of %d predicted step times are within %.0f %% of what was measured, all within %.1f %%",
+        base_print(arena, "%d of %d predicted step times are within %.0f %% of the measurement, all within %.1f %%",
                    p.count - p.far_count, p.count, 100 * plots_large_error_frac, 100 * p.widest_frac),
         base_print(arena, "tokens per second, a dot a run; of %d rows %d are not both measured and predicted",
                    comparison->count, comparison->count - p.count));

@@ -34,7 +34,7 @@ static enum base_status read_roofline(struct base_arena *arena, const struct plo
 {
     const struct base_json *list = plots_member(r->document, "timeline", BASE_JSON_ARRAY);
     if (!list || list->count > MOST_OPERATIONS)
-        return base_fail(error, BASE_INPUT, "%s: holds no operations; `predict PLAN --detail --json` writes them",
+        return base_fail(error, BASE_INPUT, "%s: has no operations; use `predict PLAN --detail --json` to write them",
                          r->path);
     out->flop_per_s = constant_of(r->document, "flop_per_s");
     out->bytes_per_s = constant_of(r->document, "hbm_bytes_per_s");

@@ -166,8 +166,7 @@ enum base_status plots_search_check(struct base_arena *arena, const struct plots
                          "%s: is no answer of a search; `meshwright tune … --json --out FILE` writes one",
                          request->path);
     if (!best)
-        return base_fail(error, BASE_INPUT, "%s: the search found no plan that fits, so that there is nothing to draw",
-                         request->path);
+        return base_fail(error, BASE_INPUT, "%s: the search found no plan that fits: nothing to draw", request->path);
     *subtitle =
         base_print(arena, "%s on %s, %s: %.0f plans searched", plots_clean(arena, plots_string(best, "model", "?")),
                    plots_clean(arena, plots_string(best, "topology", "?")), batch_words(arena, request->document),

@@ -32,7 +32,7 @@ static enum base_status read_changes(struct base_arena *arena, const struct plot
     const struct base_json *list = plots_member(r->document, "sensitivity", BASE_JSON_ARRAY);
     if (!list || !list->count || list->count > MOST_CHANGES)
         return base_fail(error, BASE_INPUT,
-                         "%s: holds no sensitivity of 1 to %d changes; a search over more than one plan has one", path,
+                         "%s: has no sensitivity of 1 to %d changes; use a search over more than one plan", path,
                          MOST_CHANGES);
     out->list = base_new(arena, struct change, list->count);
     for (const struct base_json *item = list->child; item; item = item->next) {
@@ -104,10 +104,10 @@ static const char *title_of(struct base_arena *arena, const struct changes *c)
             if (!best && !c->list[j].refused && c->list[j].fits && !c->list[j].tight) best = &c->list[j];
         if (best && (!most || best->change_frac < most->change_frac)) most = best;
     }
-    if (!most) return "No other value of any one choice fits";
+    if (!most) return "No change of a single choice fits";
     const char *keys = keys_it_hangs_on(arena, c);
     return base_print(arena, "%s%s%s matters most: its next best value, %s, costs %.1f %%",
-                      *keys ? "It fits only with its " : "Of what fits, ",
+                      *keys ? "It fits only with its " : "Of plans that fit, ",
                       *keys ? base_print(arena, "%s; else ", keys) : "", most->key, most->value,
                       -100 * most->change_frac);
 }

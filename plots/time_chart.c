@@ -116,7 +116,7 @@ static enum base_status read_operations(struct base_arena *arena, const struct p
     const struct base_json *list = plots_member(r->document, "timeline", BASE_JSON_ARRAY);
     if (!list || !list->count || list->count > MOST_OPERATIONS)
         return base_fail(error, BASE_INPUT,
-                         "%s: holds no operations; `meshwright predict PLAN --detail --json` writes them", r->path);
+                         "%s: has no operations; use `meshwright predict PLAN --detail --json` to write them", r->path);
     *out = base_new(arena, struct operation, list->count);
     *count = 0;
     for (const struct base_json *item = list->child; item; item = item->next) {

@@ -102,8 +102,7 @@ enum base_status plots_trust(struct base_arena *arena, const struct plots_compar
     struct group groups[MOST_GROUPS];
     int count = group_rows(arena, comparison, groups), rows = 0;
     double *sizes = base_new(arena, double, comparison->count + 1), low = 0, high = 0, label_px = 0;
-    if (!count)
-        return base_fail(error, BASE_INPUT, "no row is both measured and predicted, so that there is nothing to draw");
+    if (!count) return base_fail(error, BASE_INPUT, "no row is both measured and predicted: nothing to draw");
     for (int g = 0; g < count; g++) {
         low = fmin(low, groups[g].errors[0]), high = fmax(high, groups[g].errors[groups[g].count - 1]);
         label_px = fmax(label_px, plots_text_width(PLOTS_SMALL, groups[g].name) + 30);

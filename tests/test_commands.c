@@ -531,9 +531,9 @@ static const struct hostile {
      "r=$?; rm huge.json; exit $r",
      0, ""},
     {"$M run examples/tiny_local_4.json --in-process --steps 1 --step evaluate --checkpoint typo", 3,
-     "typo: holds no checkpoint to evaluate"},
+     "typo: contains no checkpoint to evaluate"},
     {"$M run examples/tiny_local_4.json --in-process --steps 1 --step evaluate --checkpoint folder", 3,
-     "folder: holds no checkpoint to evaluate"},
+     "folder: contains no checkpoint to evaluate"},
     {"ulimit -f 1; $M sweep examples/tpu_v4_tuning.csv --out x", 3, "x: cannot be written: File too large"},
     {"{ cat header.csv; yes none,v4-8,8,8; } | timeout 0.3 $M sweep /dev/stdin --out x", 124,
      ""}, /* a table without end; the signal comes twice */

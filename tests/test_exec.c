@@ -1125,12 +1125,12 @@ static const struct damage {
     {"target.decoder.decoder_norm.scale", NULL, NULL, "is missing; the plan's model has that parameter of shape [8]"},
     {"target.decoder.decoder_norm.scale", ".zarray",
      "{\"chunks\":[9],\"compressor\":null,\"dtype\":\"<f4\",\"shape\":[9],\"zarr_format\":2}",
-     "has shape [9] where the plan's model has [8]"},
+     "has shape [9], but the plan's model has [8]"},
     {"target.decoder.decoder_norm.scale", ".zarray",
      "{\"chunks\":[8],\"compressor\":null,\"dtype\":\"<f8\",\"shape\":[8],\"zarr_format\":2}", "has dtype <f8; <f4"},
     {"target.decoder.decoder_norm.scale", ".zarray",
      "{\"chunks\":[8],\"compressor\":{\"id\":\"blosc\"},\"dtype\":\"<f4\",\"shape\":[8],\"zarr_format\":2}",
-     "compressor: blosc is not read"},
+     "compressor: blosc is unsupported"},
     {"target.decoder.decoder_norm.scale", ".zarray",
      "{\"chunks\":[1099511627776],\"compressor\":null,\"dtype\":\"<f4\",\"shape\":[8],\"zarr_format\":2}",
      "larger than 2 GiB"},
@@ -1144,8 +1144,8 @@ static const struct damage {
      "{\"chunks\":[8],\"dtype\":\"<f4\",\"shape\":[8],\"zarr_format\":3}", "zarr_format: 3 is out of range"},
     {"target.decoder.decoder_norm.scale", ".zarray", "{\"chunks\":[8]", ".zarray: "},
     {"target.decoder.decoder_norm.scale", "0", "", "scale/0: "},
-    {"target.decoder.decoder_norm.scale", "0", "not gzip", "is not what gzip writes"},
-    {"state.step", NULL, NULL, "which step the checkpoint is of is not known"},
+    {"target.decoder.decoder_norm.scale", "0", "not gzip", "is no gzip file"},
+    {"state.step", NULL, NULL, "so that the checkpoint's step is unknown"},
     {"state.step", ".zarray", "{\"chunks\":[2],\"compressor\":null,\"dtype\":\"<i4\",\"shape\":[2],\"zarr_format\":2}",
      "a single <i4 is expected"},
 };
@@ -1182,7 +1182,7 @@ static void a_folder_without_a_checkpoint_is_named(struct base_arena *arena)
     const struct {
         const char *path, *part;
     } rows[] = {{empty, "is no checkpoint: it has no arrays target.* and no manifest.json"},
-                {base_print(arena, "%s/nowhere", empty), "is no checkpoint: there is no such directory"}};
+                {base_print(arena, "%s/nowhere", empty), "is no checkpoint: no such directory"}};
     for (int i = 0; i < BASE_COUNT(rows); i++) {
         struct sim_cache *cache = sim_cache_new(arena);
         struct sim_plan plan = checked(arena, cache, &text);
@@ -1230,7 +1230,7 @@ static void a_manifest_holds_a_run_to_its_plan(struct base_arena *arena)
         {SIM_OPTIMIZER, "sgd", "optimizer: is adamw there and sgd in the plan",
          "optimizer: is adamw there and sgd in the plan"},
         {SIM_SEED, "7", "seed: is 0 there and 7 in the plan", NULL},
-        {SIM_LEARNING_RATE, "1e-4", "learning_rate: is 0.01 there and 0.0001 here; keep it, or say --allow-changed",
+        {SIM_LEARNING_RATE, "1e-4", "learning_rate: is 0.01 there and 0.0001 here; keep it, or use --allow-changed",
          NULL},
         {SIM_BATCH_SIZE, "12", "batch_size: is 6 there and 12 here", NULL},
         {SIM_TOPOLOGY, "local:2", NULL, NULL},
@@ -1281,7 +1281,7 @@ static void a_manifest_holds_a_run_to_its_data(struct base_arena *arena)
     assert_fails(go_on(arena, &plan, &(struct exec_request){.steps = 2, .checkpoint = runs, .data = other}, &error),
                  BASE_INPUT, &error, "data: is text of 84 bytes, checksum ");
     assert_fails(go_on(arena, &plan, &(struct exec_request){.steps = 2, .checkpoint = runs}, &error), BASE_INPUT,
-                 &error, "and seeded random tokens here; keep it, or say --allow-changed data");
+                 &error, "and seeded random tokens here; keep it, or use --allow-changed data");
     assert_ok(go_on(arena, &plan, &(struct exec_request){.steps = 2, .checkpoint = runs, .data = one}, &error), &error);
     const struct exec_request meant = {.steps = 3, .checkpoint = runs, .data = other, .allow_changed = "data"};
     assert_ok(go_on(arena, &plan, &meant, &error), &error);
@@ -1334,7 +1334,7 @@ static void damage_that_reads_well_is_found(struct base_arena *arena)
                 &error),
                 swap_arrays(arena, last, "stale", "target.decoder.decoder_norm.scale");
         assert_fails(go_on(arena, &text, &(struct exec_request){.steps = 3, .checkpoint = folder}, &error), BASE_INPUT,
-                     &error, "holds other values than were saved");
+                     &error, "contains other values than were saved");
         base_directory_remove(arena, folder);
     }
 }
@@ -1399,7 +1399,7 @@ static void the_last_written_is_the_last(struct base_arena *arena)
     struct exec_result rest = run_of(arena, &text, &(struct exec_request){.steps = 4, .checkpoint = folder});
     assert_int_equal(rest.first_step, 3);
     assert_fails(go_on(arena, &text, &(struct exec_request){.steps = 90, .checkpoint = folder}, &error), BASE_INPUT,
-                 &error, "checkpoint_90: is there already");
+                 &error, "checkpoint_90: exists");
     base_directory_remove(arena, folder);
 }
 
@@ -1416,7 +1416,7 @@ static void one_run_writes_into_a_directory(struct base_arena *arena)
     assert_true(supported);
     assert_ok(base_directory_make(half, &error), &error);
     assert_fails(go_on(arena, &text, &(struct exec_request){.steps = 2, .checkpoint = folder}, &error), BASE_INPUT,
-                 &error, "is held by other-1; two runs cannot write into one --checkpoint directory");
+                 &error, "locked by other-1; two runs cannot write into one --checkpoint directory");
     assert_true(base_directory_exists(half));
     base_lock_release(&lock);
     assert_ok(go_on(arena, &text, &(struct exec_request){.steps = 2, .checkpoint = folder}, &error), &error);
@@ -1449,7 +1449,7 @@ static void chunked_arrays_are_read(struct base_arena *arena)
     struct exec_restoring restoring = {.path = base_print(arena, "%s/moved", folder)};
     assert_ok(rig_begin(arena, &text, &rig, &error), &error);
     assert_fails(exec_restore(arena, &rig.machine, &restoring, &step, &error), BASE_INPUT, &error,
-                 "manifest.json: target.decoder.decoder_norm.scale: holds other values than were saved");
+                 "manifest.json: target.decoder.decoder_norm.scale: contains other values than were saved");
     assert_int_equal(remove(base_print(arena, "%s/moved/manifest.json", folder)), 0);
     assert_ok(exec_restore(arena, &rig.machine, &restoring, &step, &error), &error);
     assert_int_equal(step, 1);
@@ -1500,9 +1500,9 @@ static const struct {
     {"[]\n", "line 1: is a list; a batch is an object of features"},
     {"{\"decoder_input_tokens\": 3}\n", "line 1: decoder_input_tokens: is a number; a list of 6 sequences is needed"},
     {"{\"decoder_input_tokens\": [[0,1,2,3]]}\n",
-     "line 1: decoder_input_tokens: has 1 sequences where the plan's batch_size is 6"},
+     "line 1: decoder_input_tokens: has 1 sequences, but the plan's batch_size is 6"},
     {"{\"decoder_input_tokens\": [[0],[0],[0],[0],[0],[0]]}\n",
-     "line 1: decoder_input_tokens[0]: has 1 tokens where the plan's task_feature_lengths say 4"},
+     "line 1: decoder_input_tokens[0]: has 1 tokens, but the plan's task_feature_lengths have 4"},
     {"{\"decoder_input_tokens\": [[0,1,2,12],[0],[0],[0],[0],[0]]}\n", "decoder_input_tokens[0]: 12 is out of range"},
     {"{\"decoder_input_tokens\": [[0,1,2,-1],[0],[0],[0],[0],[0]]}\n", "decoder_input_tokens[0]: -1 is out of range"},
     {"{\"decoder_input_tokens\": [[0,1,2,0.5],[0],[0],[0],[0],[0]]}\n", "is not a whole number"},

@@ -390,7 +390,7 @@ static void checkpoints_of_runs_are_restored_in_any_dtype(struct base_arena *are
         cache = sim_cache_new(arena);
         assert_ok(sim_plan_check(cache, arena, &text, MODEL_STEP_GENERATE, SIM_AS_EXECUTED, &plan, &error), &error);
         assert_fails(exec_infer(arena, cache, &plan, &request, &ignored, &error), BASE_INPUT, &error,
-                     "holds other values than were saved");
+                     "contains other values than were saved");
         sim_cache_free(cache);
     }
     base_directory_remove(arena, folder);

@@ -316,7 +316,7 @@ static void software_is_told_what_it_can_be_told(struct base_arena *arena)
         if (told[i].interleaves) assert_ok(tuner_stages_space(arena, cache, &request, &space, &error), &error);
         else
             assert_fails(tuner_stages_space(arena, cache, &request, &space, &error), BASE_INPUT, &error,
-                         "cannot be told to interleave chunks");
+                         "does not interleave chunks");
         sim_cache_free(cache);
     }
 }
@@ -371,7 +371,7 @@ static void values_that_cannot_be_are_refused(struct base_arena *arena)
                  {TUNER_STAGED_CHUNKS, {"2", "65"}, "virtual_stages: 65 is out of range"},
                  {TUNER_STAGED_MICROBATCHES, {"8", "-1"}, "num_microbatches: -1 is out of range"},
                  {TUNER_STAGED_SCHEDULE, {"1f1b", "2f2b"}, "pipeline_schedule: \"2f2b\" is unknown; use some of 1f1b"},
-                 {TUNER_STAGED_SCHEDULE, {"1f1b", "gpipe"}, "pipeline_schedule: megatron cannot be told gpipe"},
+                 {TUNER_STAGED_SCHEDULE, {"1f1b", "gpipe"}, "pipeline_schedule: megatron does not support gpipe"},
                  {TUNER_STAGED_EXCHANGE, {"p2p", ""}, "cp_comm_type: \"\" is unknown"}};
     struct sim_cache *cache = sim_cache_new(arena);
     for (int i = 0; i < BASE_COUNT(wrong); i++) {

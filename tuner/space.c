@@ -481,7 +481,7 @@ enum base_status tuner_space_build(struct base_arena *arena, struct sim_cache *c
     if (request->search_saved) BASE_TRY(tuner_saved_open(space, &config, error));
     if (!space->values[TUNER_RULES].count)
         return base_fail(error, BASE_INPUT,
-                         "logical_axis_rules: no named rule set goes by the mesh axes %s alone; give a list of rules",
+                         "logical_axis_rules: no named rule set uses only the mesh axes %s; give a list of rules",
                          topo_axes_join(arena, &axes, topo_axes_all(&axes), ", "));
     BASE_TRY(check_values(space, space->mesh_key == SIM_ICI_MESH ? topo_axes_sizes(arena, &axes) : NULL, error));
     space->variant_count = (int)product_of_counts(space, 0, TUNER_BATCH - 1);

@@ -123,10 +123,10 @@ enum base_status tuner_layers_bound(struct sim_cache *cache, const struct sim_pl
 const char *tuner_layers_refusal(struct base_arena *arena, int64_t stages, int64_t layers)
 {
     if (stages > MOST_STAGES)
-        return base_print(arena, "pipeline_layers: auto assigns layers to %d stages at the most", MOST_STAGES);
+        return base_print(arena, "pipeline_layers: auto assigns layers to at most %d stages", MOST_STAGES);
     if (stages * (layers - stages + 1) <= TUNER_MOST_OPTIONS) return NULL;
     return base_print(arena,
-                      "pipeline_layers: auto weighs %d pairs of a stage and its number of layers at the most, and %lld "
+                      "pipeline_layers: auto considers at most %d pairs of a stage and its number of layers, and %lld "
                       "layers on %lld stages are more; leave it out",
                       TUNER_MOST_OPTIONS, (long long)layers, (long long)stages);
 }

@@ -202,8 +202,7 @@ static enum base_status find_values(struct staged_walk *w, enum tuner_staged d, 
     if (!values->count && d == TUNER_STAGED_MICROBATCHES) add_microbatches(w);
     if (!values->count) add(w, d, NULL);
     if (w->overflows)
-        return base_fail(error, BASE_INPUT,
-                         "%s: more than %d values come into question; name those that shall be searched",
+        return base_fail(error, BASE_INPUT, "%s: more than %d values are possible; list those to search",
                          sim_plan_keys[dimensions[d].key].name, MOST_VALUES);
     return is_word(d) ? read_words(w, d, error) : read_numbers(w, d, error);
 }
@@ -400,7 +399,7 @@ static enum base_status list_plans(struct staged_walk *w, struct base_error *err
     }
     if (w->result->plan_count && w->request->assigns_layers && !w->assigns)
         return base_fail(error, BASE_INPUT,
-                         "pipeline_layers: auto assigns layers to whole stages, and no plan of the space has such; use "
+                         "pipeline_layers: auto assigns layers to whole stages, which no plan of the space has; use "
                          "virtual_stages 1, or leave pipeline_layers out");
     if (w->result->plan_count) return BASE_OK;
     if (w->result->refusal)
@@ -426,7 +425,7 @@ static enum base_status check_schedules(const struct staged_walk *w, struct base
     for (int i = 0; i < w->result->values[TUNER_STAGED_SCHEDULE].count; i++) {
         const int64_t schedule = w->numbers[TUNER_STAGED_SCHEDULE][i];
         if (schedule != BY_CHUNKS && !(w->traits.schedules & 1u << schedule))
-            return base_fail(error, BASE_INPUT, "pipeline_schedule: %s cannot be told %s; use %s", software_of(w),
+            return base_fail(error, BASE_INPUT, "pipeline_schedule: %s does not support %s; use %s", software_of(w),
                              w->result->values[TUNER_STAGED_SCHEDULE].values[i], w->traits.schedule_words);
     }
     return BASE_OK;
@@ -447,7 +446,7 @@ static enum base_status check_chunks(const struct staged_walk *w, struct base_er
     for (int i = 0; i < w->result->values[TUNER_STAGED_CHUNKS].count; i++)
         if (w->numbers[TUNER_STAGED_CHUNKS][i] > 1)
             return base_fail(error, BASE_INPUT,
-                             "virtual_stages: %s cannot be told to interleave chunks, its schedules are %s; use 1",
+                             "virtual_stages: %s does not interleave chunks, its schedules are %s; use 1",
                              software_of(w), w->traits.schedule_words);
     return BASE_OK;
 }
@@ -484,8 +483,7 @@ enum base_status tuner_staged_list(struct staged_walk *w, struct base_error *err
     if (w->request->assigns_layers && !takes_layers)
         return base_fail(
             error, BASE_INPUT,
-            "pipeline_layers: auto assigns a decoder's layers to the stages of a software that can be told, "
-            "by layers; leave it out");
+            "pipeline_layers: auto assigns a decoder's layers to stages, for software that supports it; leave it out");
     return list_plans(w, error);
 }
 

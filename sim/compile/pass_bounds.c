@@ -29,5 +29,5 @@ enum base_status sim_pass_bounds_find(const struct sim_sharded *s, struct sim_pa
         *out = (struct sim_pass_bounds){i, first_of_backward(s, i), op->match};
         return BASE_OK;
     }
-    return base_fail(error, BASE_INTERNAL, "pipeline_stages: the piece's microbatches depend on each other");
+    return base_fail(error, BASE_INTERNAL, "pipeline_stages: the stage chunk's microbatches depend on each other");
 }

@@ -70,7 +70,7 @@ static enum base_status read_row(int row, struct sim_settings *out, bool *seen, 
         if (table[i].type == ROLES) return read_roles(value, field, error);
         return base_parse_double(value, setting, 0, 1e18, field, error);
     }
-    return base_fail(error, BASE_INTERNAL, "pass_settings.csv: %s of %s is read by nobody", setting, pass);
+    return base_fail(error, BASE_INTERNAL, "pass_settings.csv: unknown row: %s of %s", setting, pass);
 }
 
 /* The table is ours: what is wrong with it, or missing, is a mistake of ours. */

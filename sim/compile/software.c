@@ -106,8 +106,8 @@ static enum base_status unknown(const char *software, const char *platform, cons
     }
     const char *nearest = base_meant("software", software, names->all, names->count);
     if (names->has_it)
-        return base_fail(error, BASE_INPUT, "software: %s is known by name, but not modelled on %s yet; use %s",
-                         software, platform, modelled);
+        return base_fail(error, BASE_INPUT, "software: %s is not modelled on %s yet; use %s", software, platform,
+                         modelled);
     return base_fail(error, BASE_INPUT, "software: \"%.60s\" is unknown%s%s%s use %s", software,
                      nearest ? "; did you mean " : "", nearest ? nearest : "", nearest ? "?" : ";", modelled);
 }

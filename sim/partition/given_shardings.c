@@ -40,8 +40,8 @@ static enum base_status shard(struct sim_graph *g, int dim, sim_order axes, sim_
     unsigned number;
     if (!sim_order_number(&g->orders, axes, &number))
         return base_fail(g->error, BASE_INPUT,
-                         "logical_axis_rules: %s is one more order of these mesh axes than a prediction tells apart; "
-                         "use an order that another rule has",
+                         "logical_axis_rules: %s is one more order of these mesh axes than a prediction supports; use "
+                         "an order that another rule has",
                          sim_order_text(g->arena, g->options->extents.mesh, axes, ", "));
     *spec |= (sim_spec)(sim_set_of(axes) | number << SIM_MOST_AXES) << (DIM * dim);
     return BASE_OK;

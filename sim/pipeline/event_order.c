@@ -115,10 +115,9 @@ enum base_status sim_event_order_make(struct base_arena *arena, const struct sim
     while (advance(&o)) continue;
     for (int i = 0; i < stages; i++)
         if (o.next[i] < timetable->first[i + 1])
-            return base_fail(
-                error, BASE_INPUT,
-                "pipeline_schedule: with room for one message each way, stage %d waits for ever before its "
-                "pass number %d; use another schedule, or more microbatches",
-                i, o.next[i] - timetable->first[i]);
+            return base_fail(error, BASE_INPUT,
+                             "pipeline_schedule: deadlock: with room for one message each way, stage %d never starts "
+                             "its pass number %d; use another schedule, or more microbatches",
+                             i, o.next[i] - timetable->first[i]);
     return BASE_OK;
 }

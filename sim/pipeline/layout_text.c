@@ -41,7 +41,7 @@ static enum base_status expand(struct reader *r, int depth, struct base_error *e
         const int begin = r->length;
         const char one = *r->at++;
         if (one == '(') {
-            if (depth == DEEPEST) return refuse("brackets stand in brackets too often", error);
+            if (depth == DEEPEST) return refuse("brackets are nested too deeply", error);
             BASE_TRY(expand(r, depth + 1, error));
             if (*r->at++ != ')') return refuse("a bracket is not closed", error);
         } else if (one == ',') continue;
@@ -72,7 +72,7 @@ static enum base_status count_layers(const char *text, int64_t stage_chunk_count
     }
     if (stage_chunk + 1 == stage_chunk_count && sum == layers && predicted == mtp_layers) return BASE_OK;
     return base_fail(error, BASE_INPUT,
-                     "pipeline_layout: has %lld%s pieces of %lld layers and %lld of multi-token prediction; stages "
+                     "pipeline_layout: has %lld%s chunks of %lld layers and %lld of multi-token prediction; stages "
                      "times virtual_stages are %lld, layers %lld, mtp_layers %lld",
                      (long long)stage_chunk + 1, stage_chunk == stage_chunk_count ? " or more" : "", (long long)sum,
                      (long long)predicted, (long long)stage_chunk_count, (long long)layers, (long long)mtp_layers);
@@ -92,7 +92,7 @@ enum base_status sim_layout_read(struct base_arena *arena, const char *text, int
         return BASE_OK;
     BASE_TRY(expand(&r, 0, error));
     if (r.length < 2 || !is_in_order(r.expanded)) return refuse("begins with E, ends with mL or L", error);
-    if (stage_chunk_count > SIM_MOST_STAGE_CHUNKS) return refuse("there are too many pieces", error);
+    if (stage_chunk_count > SIM_MOST_STAGE_CHUNKS) return refuse("too many chunks", error);
     int64_t *counts = base_new(arena, int64_t, (int)stage_chunk_count);
     BASE_TRY(count_layers(r.expanded, stage_chunk_count, layers, mtp_layers, counts, error));
     pipeline->layers = stage_chunk_count > 1 ? counts : NULL;

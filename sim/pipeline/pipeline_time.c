@@ -94,7 +94,7 @@ enum base_status sim_pipeline_run(struct base_arena *arena, const struct sim_tim
     for (int i = 0; i < timetable->stages; i++)
         if (r.next[i] < timetable->first[i + 1])
             return base_fail(error, BASE_INPUT,
-                             "pipeline_schedule: stage %d waits for ever for what its pass number %d needs", i,
+                             "pipeline_schedule: deadlock: stage %d never gets the input of its pass number %d", i,
                              r.next[i] - timetable->first[i]);
     return BASE_OK;
 }

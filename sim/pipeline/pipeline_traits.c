@@ -53,7 +53,7 @@ static enum base_status read_schedules(const char *words, unsigned *out, struct 
                                              sim_schedule_name((enum sim_schedule_kind)kind)[length]))
             kind++;
         if (kind == SIM_SCHEDULE_KINDS)
-            return base_fail(error, BASE_INTERNAL, "pipelines.csv: schedules: %.*s is none; timetable.c has them",
+            return base_fail(error, BASE_INTERNAL, "pipelines.csv: unknown schedule: %.*s; see timetable.c",
                              (int)length, word);
         *out |= 1u << kind;
     }

@@ -31,7 +31,7 @@ static enum base_status refuse_shares(int64_t layers, const struct sim_pipeline 
     if (layers < pipeline->stages) return refuse_layers("pipeline_stages", layers, "", pipeline->stages, error);
     return base_fail(error, BASE_INPUT,
                      "pipeline_stages: %lld layers do not divide by %lld stages; use a number that divides them, or "
-                     "pipeline_layers where the software can be told",
+                     "pipeline_layers if the software has it",
                      (long long)layers, (long long)pipeline->stages);
 }
 
@@ -137,8 +137,7 @@ static enum base_status cut_decoder(const struct model_config *config, const str
     const int64_t count = pipeline->stages * pipeline->chunks, layers = config->num_decoder_layers;
     int64_t counts[SIM_MOST_STAGE_CHUNKS];
     if (pipeline->layers && pipeline->partition != SIM_BY_LAYERS)
-        return base_fail(error, BASE_INPUT,
-                         "pipeline_layers: says what pipeline_partition does otherwise; leave one of them out");
+        return base_fail(error, BASE_INPUT, "pipeline_layers: contradicts pipeline_partition; leave one of them out");
     if (pipeline->partition == SIM_BY_COMPUTE_COST) {
         if (pipeline->chunks > 1)
             return base_fail(error, BASE_INPUT,
@@ -176,7 +175,7 @@ static enum base_status cut_encoder_decoder(const struct model_config *config, c
                          pipeline->chunks > 1 ? "1" : "layers");
     if (split >= stages)
         return base_fail(error, BASE_INPUT,
-                         "pipeline_split_rank: stage %lld begins the decoder, and there are %lld stages; use 1 to %lld",
+                         "pipeline_split_rank: stage %lld begins the decoder, but there are %lld stages; use 1 to %lld",
                          (long long)split, (long long)stages, (long long)stages - 1);
     BASE_TRY(cut_evenly(config->num_encoder_layers, split, division, "encoder ", counts, error));
     BASE_TRY(cut_evenly(config->num_decoder_layers, stages - split, division, "decoder ", counts + split, error));
@@ -225,7 +224,7 @@ enum base_status sim_split_model(const struct model_config *config, const struct
     const int64_t count = pipeline->stages * pipeline->chunks;
     if (count > SIM_MOST_STAGE_CHUNKS)
         return base_fail(error, BASE_INPUT,
-                         "virtual_stages: %lld stages of %lld chunks are more than %d pieces; use up to %lld",
+                         "virtual_stages: %lld stages of %lld chunks exceed %d chunks; use up to %lld",
                          (long long)pipeline->stages, (long long)pipeline->chunks, SIM_MOST_STAGE_CHUNKS,
                          (long long)(SIM_MOST_STAGE_CHUNKS / pipeline->stages));
     if (pipeline->layers && config->encoder)
@@ -246,7 +245,7 @@ enum base_status sim_split_model(const struct model_config *config, const struct
     const int64_t first = stage_chunks[0].encoder_layers + stage_chunks[0].decoder_layers;
     if (!pipeline->first_layers || pipeline->first_layers == first) return BASE_OK;
     return base_fail(error, BASE_INPUT,
-                     "first_stage_layers: the first of %lld stages comes to %lld layer%s by this pipeline_partition; "
-                     "use that, or leave it out",
+                     "first_stage_layers: the first of %lld stages has %lld layer%s with this pipeline_partition; use "
+                     "that, or leave it out",
                      (long long)pipeline->stages, (long long)first, first == 1 ? "" : "s");
 }

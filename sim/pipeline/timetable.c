@@ -79,8 +79,8 @@ static enum base_status check(const struct sim_pipeline *pipeline, int64_t micro
     const int64_t stages = pipeline->stages, chunks = pipeline->chunks;
     if (chunks > 1 && microbatches % stages != 0)
         return base_fail(error, BASE_INPUT,
-                         "num_microbatches: the interleaved schedule goes round %lld stages, and %lld microbatches are "
-                         "no multiple of that; use %lld",
+                         "num_microbatches: the interleaved schedule needs a multiple of its %lld stages, and %lld is "
+                         "none; use %lld",
                          (long long)stages, (long long)microbatches,
                          (long long)base_ceil_div(microbatches, stages) * stages);
     if (microbatches > MOST_PASSES / (2 * stages * chunks))

@@ -172,8 +172,8 @@ static enum base_status check_measurements(struct calibrating *c, struct base_ar
         const char *name = plan.placement->topology.chip.name;
         if (chip && strcmp(chip, name) != 0)
             return base_fail(c->error, BASE_INPUT,
-                             "%s: was measured on %s, what comes before it on %s; one profile is of one chip, so "
-                             "calibrate each by itself",
+                             "%s: was measured on %s, but earlier ones on %s; one profile is for one chip, so "
+                             "calibrate each separately",
                              m->place, name, chip);
         if (chip) continue;
         chip = base_copy(arena, name);
@@ -348,7 +348,7 @@ static enum base_status calibrate(struct calibrating *c, struct base_arena *aren
     if (!c->constant_count)
         return base_fail(
             c->error, BASE_INPUT,
-            "calibrate: no constant moves these predictions by as much as a thousandth; longer steps would tell more");
+            "calibrate: no constant moves these predictions by as much as a thousandth; measure longer steps");
     BASE_TRY(fit(c, NULL, &fitted));
     note_untold(c, &fitted, out);
     note_constants(c, &fitted, out);
@@ -376,11 +376,11 @@ enum base_status sim_calibrate(struct sim_cache *cache, struct base_arena *arena
     if (count < 2)
         return base_fail(error, BASE_INPUT,
                          "calibrate: %s; at least two runs are needed; a dozen varied ones are better",
-                         count ? "one measurement cannot be validated" : "nothing measured was found");
+                         count ? "one measurement cannot be validated" : "no measurement found");
     if (request->fitted_count && (request->fitted_count < 2 || request->fitted_count >= count))
         return base_fail(error, BASE_INPUT,
-                         count < 3 ? "--holdout: %d of %d measurements leaves none to judge; at least 3 are needed"
-                                   : "--holdout: %d of %d measurements; use 2 to %d, and the others judge",
+                         count < 3 ? "--holdout: %d of %d measurements leaves none for the test; at least 3 are needed"
+                                   : "--holdout: %d of %d measurements; use 2 to %d, and the others are the test",
                          request->fitted_count, count, count - 1);
     struct calibrating c = {.cache = cache,
                             .start = request->start,

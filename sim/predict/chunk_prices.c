@@ -139,7 +139,7 @@ enum base_status sim_pipeline_price_chunks(struct sim_pipeline_prices *l, struct
         l->price_of[i] = (short)found;
         if (found < l->price_count) continue;
         if (found == SIM_MOST_CHUNK_PRICES)
-            return base_fail(error, BASE_INTERNAL, "a pipeline of more than %d pieces that differ",
+            return base_fail(error, BASE_INTERNAL, "a pipeline of more than %d distinct stage chunks",
                              SIM_MOST_CHUNK_PRICES);
         BASE_TRY(sim_chunk_price_find(l, &l->split[i], &l->prices[l->price_count++], error));
     }

@@ -336,8 +336,7 @@ static enum base_status list_stage_peak(const struct sim_pipeline_prices *l, int
 enum base_status sim_pipeline_check(const struct sim_plan *plan, struct base_error *error)
 {
     if (plan->options.step != MODEL_STEP_TRAIN && plan->options.step != MODEL_STEP_EVALUATE)
-        return base_fail(error, BASE_INPUT,
-                         "pipeline_stages: stages train and evaluate, and have no other step; use 1");
+        return base_fail(error, BASE_INPUT, "pipeline_stages: only training and evaluation have stages; use 1");
     if (plan->form == SIM_AS_PARTITIONED || sim_asks_links(plan->placement))
         return base_fail(error, BASE_INPUT, "pipeline_stages: %s is not modelled with more than one; use 1",
                          plan->form == SIM_AS_PARTITIONED ? "--as-partitioned" : "--network simulated");
@@ -345,9 +344,7 @@ enum base_status sim_pipeline_check(const struct sim_plan *plan, struct base_err
     if (!plan->pipeline.layers) return BASE_OK;
     BASE_TRY(sim_pipeline_traits_find(plan->software, &traits, error));
     if (traits.takes_layers) return BASE_OK;
-    return base_fail(error, BASE_INPUT,
-                     "pipeline_layers: %s shares layers out by itself, and cannot be told; leave it out",
-                     plan->software);
+    return base_fail(error, BASE_INPUT, "pipeline_layers: %s distributes layers itself; leave it out", plan->software);
 }
 
 static enum base_status price(struct sim_pipeline_prices *l, struct base_arena *arena, struct sim_cost_context *p,

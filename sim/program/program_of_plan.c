@@ -8,8 +8,7 @@
 static enum base_status check_one_program(const struct sim_plan *plan, struct base_error *error)
 {
     if (plan->pipeline.stages == 1) return BASE_OK;
-    return base_fail(error, BASE_INPUT,
-                     "pipeline_stages: of a pipeline times and memory are predicted alone, and it is not run; use 1");
+    return base_fail(error, BASE_INPUT, "pipeline_stages: a pipeline is only predicted here, and cannot be run; use 1");
 }
 
 enum base_status sim_sharded_program(struct sim_cache *cache, const struct sim_plan *plan,
