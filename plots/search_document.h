@@ -14,8 +14,7 @@ double plots_number(const struct base_json *object, const char *key); /* NAN if 
 const char *plots_string(const struct base_json *object, const char *key, const char *fallback);
 /* "t5_1_0_11B on v4-512, data 16 x model 16, batch 896, …": an answer's subject, from its plan and mesh. */
 const char *plots_answer_words(struct base_arena *arena, const struct base_json *document);
-/* What a timeline is of: "step", or "answer" where decode steps follow each other; and how long that takes (NAN: it is
- * not said). */
+/* Subject of a timeline: "step", or "answer" with several decode steps; and its duration (NAN: unknown). */
 const char *plots_whole(const struct base_json *document, double *whole_s);
 struct plots_canvas plots_canvas_of(struct base_arena *arena, const struct plots_request *request);
 /* "2,2,1,1 · standard:2,2 · 4 microbatches" */

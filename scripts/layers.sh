@@ -1,14 +1,15 @@
 #!/bin/sh
-# layers.sh [BUILD]: checks what the folder structure promises, and prints each violation as FILE:LINE: WHAT.
-#   - A room includes only itself and rooms before it, by paths from the root, and of another room only its public header.
+# layers.sh [BUILD]: checks the rules of the folder structure, and prints each violation as FILE:LINE: WHAT.
+#   - A room includes only itself and rooms before it, by paths from the root, and of another room only its public
+#     header.
 #   - Files of a room do not include each other in a circle; NAME.c and NAME.h count as one.
-#   - An outside library is included by its one door alone.
-#   - Heap, files, exit, clock and stdout are used only where they belong.
-#   - A file name stands once in the tree.
-#   - No file has more than 500 lines, but tables and tests.
-#   - No room keeps a variable of the whole process, but those named below.
-#   - With the objects in BUILD: what a room does not keep static carries the room's prefix; and files do not call each
-#     other in a circle, but for the recursions named below.
+#   - Only one file or room includes a given outside library.
+#   - Heap, files, exit, clock and stdout are used only in their own files.
+#   - A file name is unique in the tree.
+#   - No file has more than 500 lines, except tables and tests.
+#   - No room has a mutable global, except those listed below.
+#   - With the objects in BUILD: non-static names have the room's prefix; and files do not call each other in a circle,
+#     except for the recursions listed below.
 set -eu
 build=${1:-}
 export LC_ALL=C
@@ -196,13 +197,13 @@ if [ -n "$build" ]; then
         grep -v 'input contains a loop' >>"$violations" || true
 fi
 
-# What is written to while the program runs is shared by all threads, and sessions share nothing: no object has such a
-# variable but these, each for its reason.
+# Mutable globals are shared by all threads, but sessions are independent: only the objects listed here have one, each
+# for its reason.
 if [ -n "$build" ]; then
-    # base/file      files half written, which a signal has to remove; locked, and each is its thread's
-    # base/process   the program that is waited for: signals come to the process, not to a session
+    # base/file      unfinished files, which a signal handler removes; locked, each owned by its thread
+    # base/process   the running child: signals are sent to the process, not to a session
     # plots/canvas   functions of Cairo, loaded once under a lock
-    # tuner/ilp      GLPK's own memory is of the process: a lock, and how many programs stand in it
+    # tuner/ilp      GLPK's memory is global: a lock, and the number of live programs
     # exec/comm, exec/heartbeat, exec/rank_main   a rank of MPI is a process
     shared=" base/file base/process plots/canvas tuner/ilp exec/comm exec/heartbeat exec/rank_main "
     # shellcheck disable=SC2086

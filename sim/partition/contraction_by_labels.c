@@ -66,7 +66,7 @@ static bool give_idle(const struct dot *t, const struct part *p, int array, sim_
     return true;
 }
 
-/* The other operand is whole within each group: its copies make the groups, or what shards it there is
+/* The other operand is whole within each group: its replicas form the groups; a sharding of it within groups is
  * gathered. */
 static bool copy_to_groups(struct dot *t, struct part *p, int other, int operand, enum grouping grouping,
                            sim_order groups)

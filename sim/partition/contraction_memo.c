@@ -1,7 +1,7 @@
-/* Contractions are few: layers repeat them, and so do optimizers, remat policies and models. One that was placed before
- * is not placed again if all that its place depended on is the same: letters, dimensions, shardings, the choices by
- * size, and how the mesh axes relate if that was asked. Choices may come out otherwise and lead to the same place, so
- * that who wants to know whether a program would be another one asks its contractions again, not their choices. */
+/* Memoises placements of contractions, since layers, optimizers, remat policies and models repeat them. The key is all
+ * that a placement depends on: letters, dimensions, shardings, choices by size, and relations of mesh axes if they were
+ * used. Different choices may lead to the same placement. To test whether a program would differ, its contractions are
+ * therefore placed again; their choices are not compared. */
 #include "sim/partition/sharding_tiles.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* One contraction by itself, for who asks what a program will take before there is one. */
+/* The moves of a single contraction, for estimates before a program exists. */
 #include "sim/partition/sharding_tiles.h"
 
 #include <string.h>

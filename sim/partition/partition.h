@@ -193,7 +193,7 @@ struct sim_known_contractions {
     struct base_memo memo;
     struct base_arena notes; /* of the choices that lead to a program, until it is found or made */
 };
-/* Where a contraction went, and the choices that it depended on. */
+/* A contraction's placement, and the choices that it depended on. */
 struct sim_placed;
 struct sim_asked {
     struct base_arena *arena; /* of the list, which grows */

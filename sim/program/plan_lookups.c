@@ -74,7 +74,7 @@ static enum base_status unroll(struct sim_cache *cache, const char *scanned, str
     if (scans) return base_fail(error, BASE_INPUT, "scanned: layers of this model are no loop; use a scalable_ model");
     if (own->encoder || own->experts.count)
         return base_fail(error, BASE_INPUT,
-                         "scanned: 0 is of dense decoders alone; use the model of that name without scalable_");
+                         "scanned: 0 applies to dense decoders alone; use the model of that name without scalable_");
     base_memo_begin(&cache->memo, SIM_STORED_UNROLLED);
     base_memo_text(&cache->memo, plan->model_text);
     struct model_config *unrolled = base_memo_find(&cache->memo);
