@@ -1,4 +1,4 @@
-/* A document as an HTML page, with what only a command can add: its own command line, the plan as gin, the machine. */
+/* A document as an HTML page, with additions of the command: its command line, the plan as gin, the machine. */
 #include "commands/served_plan.h"
 #include "commands/what_if.h"
 #include "reports/reports.h"
@@ -16,7 +16,7 @@ static bool is_plain(const char *word)
     return *word != '\0';
 }
 
-/* As a shell reads it. */
+/* Quoted for a shell. */
 static void put_word(struct base_text *out, const char *word)
 {
     if (is_plain(word)) {
@@ -48,7 +48,7 @@ static const char *command_line(struct base_arena *arena, const char *name, int 
 
 /* ---- the live page with its answers in it ---- */
 
-/* What starts the plan; nothing where its launcher cannot say it. */
+/* The plan's launcher; nothing if its format cannot express the plan. */
 static void put_launcher(struct commands_context *context, const struct sim_plan_text *text,
                          const struct sim_plan *plan, struct base_json_writer *w)
 {

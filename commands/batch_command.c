@@ -75,8 +75,8 @@ static void put_answer(struct base_text *answer, enum base_status status, struct
 
 /* ---- answers to a page ---- */
 
-/* What a page may ask: answers alone, and about nothing that stands in a file. The kernel sees to that, too
- * (base_seal); this says it in words. */
+/* A page may ask only for answers, and read no file. The sandbox enforces it, too (base_seal); this gives the message.
+ */
 static enum base_status refuse_beyond_page(int count, const char *const *words, bool holds, struct base_error *error)
 {
     static const char *const commands[] = {"predict", "tune", "mesh", "topology", "topologies", "models", "export"};
@@ -101,7 +101,7 @@ static int take_held(struct base_arena *arena, int count, const char *const *wor
     return WORDS;
 }
 
-/* Of a search, on lines before its answer, ten a second at most. */
+/* A search's progress, on lines before its answer, at most ten per second. */
 struct told {
     struct commands_context *outer;
     double last_s;
@@ -255,7 +255,7 @@ static enum base_status run_batch(struct commands_context *context, const struct
         context->answer = keep_answer;
         context->answer_where = out;
     }
-    /* Who serves a page starts another one in the place of one that ends or takes too long. */
+    /* The server of a page restarts a process that ends or takes too long. */
     context->sealed = base_argument(arguments, "--sealed") != NULL;
     if (context->sealed && !base_seal(MOST_SEALED_BYTES))
         return base_fail(error, BASE_INTERNAL, "--sealed: the system refuses to limit this process");

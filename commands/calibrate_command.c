@@ -1,4 +1,4 @@
-/* `calibrate`: measured steps in, a profile out whose constants explain them. */
+/* `calibrate`: from measured steps to a profile with fitted constants. */
 #include "commands/commands.h"
 #include "reports/reports.h"
 #include "sim/predict/predict.h"
@@ -78,7 +78,7 @@ static enum base_status read_table(struct base_arena *arena, const char *path, s
     return status;
 }
 
-/* ---- what `run --json` wrote ---- */
+/* ---- output of `run --json` ---- */
 
 static double number_of(const struct base_json *object, const char *key)
 {
@@ -154,7 +154,7 @@ static bool ends_in(const char *text, const char *end)
     return length >= tail && !strcmp(text + length - tail, end);
 }
 
-/* A name for what comes out, or the file of a profile that is calibrated further. */
+/* A name for the result, or the file of a profile to calibrate further. */
 static enum base_status read_start(struct base_arena *arena, const char *given, const struct base_json **start,
                                    const char **name, struct base_error *error)
 {
@@ -171,7 +171,7 @@ static enum base_status read_start(struct base_arena *arena, const char *given, 
     return BASE_OK;
 }
 
-/* --holdout and what goes with it. */
+/* --holdout and its companions. */
 static enum base_status read_holdout(const struct base_arguments *arguments, struct sim_calibrate *request,
                                      struct base_error *error)
 {

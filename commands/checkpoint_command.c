@@ -1,4 +1,4 @@
-/* `checkpoint verify`: whether a checkpoint is whole, and what it holds, without a model. */
+/* `checkpoint verify`: whether a checkpoint is whole, and its contents, without a model. */
 #include "commands/executor.h"
 #include "reports/reports.h"
 

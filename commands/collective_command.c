@@ -21,7 +21,7 @@ struct question {
     double bytes;
     bool simulated;
     struct sim_simulated sent; /* by the algorithm that was asked for, or the fastest */
-    double sent_s;             /* what that takes */
+    double sent_s;             /* its time */
     unsigned priced_axes;      /* the same axes as the placement numbers them */
     double analytic_s;
 };
@@ -138,7 +138,7 @@ static double answer_s(const struct question *q)
     return q->simulated ? q->sent_s : q->analytic_s;
 }
 
-/* What a device has to send, whatever the algorithm, over the time: as NCCL's tests count it. */
+/* Bytes that a device must send under any algorithm, divided by the time: the bus bandwidth of nccl-tests. */
 static double bus_bandwidth(const struct question *q)
 {
     double n = q->groups.size, part = (n - 1) / n, time_s = answer_s(q);
@@ -167,7 +167,7 @@ static const char *bound_by(struct base_arena *arena, const struct question *q)
     return link_name(arena, &q->network.links.links[t->busiest_link]);
 }
 
-/* Where a link begins or ends: x, y, z of a chip (slice first, if there are several), or the number of the node. */
+/* An end of a link: x, y, z of a chip (slice first, if there are several), or the number of the node. */
 static void put_end(const struct question *q, const char *key, int node, struct base_json_writer *w)
 {
     const struct topo_network *n = &q->network.links;
@@ -203,7 +203,7 @@ static void links_json(const struct question *q, struct base_json_writer *w)
     base_json_close(w, ']');
 }
 
-/* What the analytic price rests on. */
+/* Basis of the analytic price. */
 static const char *price_words(const struct question *q)
 {
     if (sim_price_is_exact(&q->placement, q->kind, q->priced_axes)) return "exact for rings along one dimension";
@@ -228,7 +228,7 @@ static void nccl_json(const struct question *q, struct base_json_writer *w)
     base_json_close(w, '}');
 }
 
-/* NCCL reckons wrongly now and then: a faster link may then take more time. */
+/* NCCL's cost model may choose a slower algorithm: a faster link may then take more time. */
 static void nccl_text(const struct question *q, struct base_text *out)
 {
     const double notable_frac = 0.02;

@@ -31,7 +31,7 @@ const struct base_option *commands_options(struct base_arena *arena, const struc
     return options;
 }
 
-/* Of a word all that it can be; one that may be something else, too, is a text. */
+/* All words of an option; an option that accepts other values as well is a text. */
 static void put_key_type(struct base_json_writer *w, const struct sim_plan_key *key)
 {
     const bool is_number = key->json == 1u << BASE_JSON_NUMBER && !key->feature;

@@ -10,24 +10,24 @@
 
 struct commands_context {
     struct base_arena *arena; /* for this one command (batch: this one question); reset by the caller */
-    struct sim_cache *cache;  /* what questions share: programs, shardings, routes; lives as long as the process; NULL
-                                 for commands that price nothing */
-    bool json;                /* the document is JSON */
+    struct sim_cache *cache; /* shared by questions: programs, shardings, routes; lives as long as the process; NULL for
+                                commands that price nothing */
+    bool json;               /* the document is JSON */
     enum base_json_layout layout; /* of JSON: batch answers in one line */
     bool answers;                 /* set by a command: its document is worth showing although it failed */
     bool page;                    /* the document becomes a page: JSON with all that a page shows */
-    /* Where `batch` sends an answer at once, since the asker may wait for it. */
+    /* Sends an answer of `batch` at once, since the other side may wait for it. */
     enum base_status (*answer)(void *where, const char *bytes, size_t length, struct base_error *error);
     void *answer_where;
     void (*progress)(void *where, const char *what, int64_t done, int64_t total); /* NULL: nobody looks */
     void *progress_where;
-    double (*now_s)(void *where); /* a clock, for limits and for what took how long; NULL: there is none */
-    bool (*stop)(void *where);    /* whether the user has asked to end early, with what there is; NULL: nobody can */
+    double (*now_s)(void *where); /* a clock, for limits and durations; NULL: none */
+    bool (*stop)(void *where);    /* true if the user has asked to stop early; NULL: never */
     void *clock_where;
-    void (*note)(void *where, const char *text); /* what was passed over in an input; NULL: nobody looks */
+    void (*note)(void *where, const char *text); /* receives notes on ignored input; NULL: dropped */
     void *note_where;
     const char *gin_search_path; /* --gin-search-path of this command, or NULL */
-    const char *beside_plan;     /* " --profile FILE" and what else of its options an answer goes by beside the plan */
+    const char *beside_plan;     /* " --profile FILE" and other options, besides the plan, that the answer depends on */
     bool lists_notes;            /* its --notes */
     bool searches;               /* a degree of parallelism that nobody gives is searched (tune) */
     int64_t micro_batch;   /* sequences of each replica that a search is held to, by --micro-batch-size; 0: none */
@@ -35,10 +35,10 @@ struct commands_context {
     bool computes;         /* this command's answer holds values that a plan computes, not its price alone */
     const char **warnings; /* of this command, for its answer (warnings.c) */
     int warning_count;
-    bool launches; /* its text is a file that a shell or Python reads: warnings stand beside it */
-    bool launched; /* an mpirun or srun started this process as this rank of several; what is no run does not care */
+    bool launches; /* its text is a file for a shell or Python: warnings go to stderr */
+    bool launched; /* an mpirun or srun started this process as one of several ranks; matters only for runs */
     int launched_rank;
-    bool has_network;           /* Open MPI is told by the environment which one to use between hosts */
+    bool has_network;           /* an environment variable selects Open MPI's network between hosts */
     const char *launch_problem; /* why ranks that were started so cannot find each other; NULL: they can */
     bool silent;                /* set by a command: another rank speaks for this one */
     const volatile sig_atomic_t *stop_signal; /* the signal that asked a run to end; 0, or NULL: none */
@@ -55,17 +55,17 @@ struct commands_command {
     const char *usage;   /* "mesh --topology T …"; one line a form of the command */
     const char
         *examples; /* command lines, two at least; a test runs them, in a folder that holds a copy of examples/ */
-    const struct base_option *options; /* rows of COMMANDS_PLAN and COMMANDS_PLAN_KEY stand for others */
+    const struct base_option *options; /* rows of COMMANDS_PLAN and COMMANDS_PLAN_KEY expand to others */
     int option_count;
     int positional_limit;
-    /* For completion: what the first argument can be, separated by spaces, or "@topology" or "@model"; NULL: a file. */
+    /* For completion: values of the first argument, separated by spaces, or "@topology" or "@model"; NULL: a file. */
     const char *(*first_words)(struct base_arena *arena);
     commands_run *run;
     const char *endings; /* of names that --out may have: "json txt html"; NULL: json and txt. .html is a page */
-    bool computes;       /* it runs the plan: what changes values alone is worth a warning */
+    bool computes;       /* it runs the plan: differences in values alone are worth a warning */
     bool warns;          /* its document has a place for warnings: a text, or an object that is no plan */
-    const char *(*input)(struct base_arena *arena); /* what help says of what it reads; NULL: nothing */
-    bool writes_out; /* the command itself writes what --out names (a table, a picture); else the document goes there */
+    const char *(*input)(struct base_arena *arena); /* help text about its input; NULL: none */
+    bool writes_out; /* the command itself writes --out's file (a table, a picture); else the document goes there */
 };
 
 /* Every file of this room offers its commands as one of these; command_table.c lists them all. */
@@ -89,16 +89,16 @@ enum base_status commands_execute(struct commands_context *context, const char *
 /* One question of `batch`, as libmeshwright asks them, too: {"exit":…,"result":…} on a line. Returns that exit. */
 enum base_status commands_answer(struct sim_cache *cache, struct base_arena *arena, int count, const char *const *words,
                                  struct base_text *out);
-/* Reads what --profile names into the cache; every command that prices has the option. */
+/* Reads the file of --profile into the cache; every command that prices has the option. */
 enum base_status commands_profile(struct commands_context *context, const struct base_arguments *arguments,
                                   struct base_error *error);
-/* And what --network says, over it; NULL: nothing. */
+/* Applies --network over it; NULL: no effect. */
 enum base_status commands_network(struct commands_context *context, const char *network, struct base_error *error);
 
 /* ---- the form of a document (form.c, page.c) ---- */
 
-/* The ending of --out's name decides between text, JSON and a page (context->json, ->page); one that the command does
- * not write is refused, and so is --json with another. A name without an ending is as asked for. */
+/* The extension of --out's name selects text, JSON or a page (context->json, ->page). An extension that the command
+ * does not write is refused, and so is --json with another one. A name without extension follows the options. */
 enum base_status commands_form(struct commands_context *context, const struct commands_command *command,
                                const struct base_arguments *arguments, struct base_error *error);
 bool commands_ends_in(const char *path, const char *endings); /* in one of "json txt" */
@@ -106,15 +106,15 @@ bool commands_ends_in(const char *path, const char *endings); /* in one of "json
 enum base_status commands_put_page(struct commands_context *context, const char *name, int argument_count,
                                    const char *const *arguments, struct base_text *out, struct base_error *error);
 
-/* What will be written when the work is through can be written: asked before it begins. A pipe or a device is left
- * alone, since whoever reads it would see it end. */
+/* Checks in advance that the output can be written. A pipe or a device is skipped, since opening it would be visible to
+ * its reader. */
 const char *commands_option_given(const struct base_arguments *arguments, const char *name); /* NULL: it is not */
 enum base_status commands_check_outputs(const struct commands_context *context, const struct base_arguments *arguments,
                                         struct base_error *error);
 /* Writes the document to the file that --out names and empties it; without --out it stays. */
 enum base_status commands_write_out(const struct base_arguments *arguments, struct base_text *out,
                                     struct base_error *error);
-/* What is said of a picture that was written to path: its title and subtitle, or JSON with them. */
+/* The report on a picture written to path: its title and subtitle, or JSON with them. */
 struct plots_picture;
 void commands_put_picture(const struct commands_context *context, const char *kind, const char *path,
                           const struct plots_picture *picture, struct base_text *out);
@@ -125,8 +125,7 @@ struct commands_terminal {
     bool colour, blocks; /* blocks: it shows UTF-8 */
 };
 void commands_dress(const struct base_text *document, const struct commands_terminal *terminal, struct base_text *out);
-/* A message to the user on a line of its own. It may quote its input: what a terminal would obey becomes a question
- * mark. */
+/* A message to the user on a line of its own. Control characters of quoted input become question marks. */
 void commands_say(FILE *stream, const char *what);
 
 /* ---- plans in files (plan_file.c) ---- */
@@ -134,18 +133,18 @@ void commands_say(FILE *stream, const char *what);
 struct sim_plan_text;
 struct sim_gin_plan;
 struct sim_plan;
-/* BASE_INPUT: the format is a run file of T5X, and the plan's prediction rests on what T5X lacks (gin_command.c). */
+/* BASE_INPUT: the format is a T5X run file, and the prediction depends on a feature that T5X lacks (gin_command.c). */
 enum base_status commands_refuse_drops(struct base_arena *arena, const char *format, const struct sim_plan *plan,
                                        struct base_error *error);
 /* A plan from JSON, or from gin if the name ends so, read as the options of COMMANDS_GIN say. */
 enum base_status commands_read_plan(struct commands_context *context, const char *path, struct sim_plan_text *out,
                                     struct base_error *error);
-/* A plan from what stands on the command line: a plan's JSON, a model's config.json, gin with T5X's own options, or
- * files of other software (of the kind from, or as their content says) with KEY=VALUE behind them. */
+/* A plan from the command line: a plan's JSON, a model's config.json, gin with T5X's own options, or files of other
+ * software (of the kind from, or detected by content) followed by KEY=VALUE. */
 enum { COMMANDS_MOST_FILES = 64 };
 enum base_status commands_read_files(struct commands_context *context, const struct base_arguments *arguments,
                                      const char *from, struct sim_gin_plan *out, struct base_error *error);
-/* How a gin file, which has no word for it, says the topology; NULL: the plan of that file has one, or is no gin. */
+/* The comment line that gives a gin file its topology; NULL: the file has one, or is no gin. */
 const char *commands_topology_wanted(struct commands_context *context, const char *path,
                                      const struct sim_plan_text *plan);
 #define COMMANDS_GIN                                                                                                   \
@@ -155,12 +154,12 @@ const char *commands_topology_wanted(struct commands_context *context, const cha
         "--notes", NULL, "list what a gin file says and no plan holds, line by line", NULL                             \
     }
 
-/* ---- what an answer's reader has to know of its input (warnings.c) ---- */
+/* ---- messages about an answer's input (warnings.c) ---- */
 
 struct model_gin;
-/* What the answer does otherwise than it was asked: stands in the answer itself, once. */
+/* A warning that the answer differs from the request: part of the answer, once. */
 void commands_warn(struct commands_context *context, const char *text);
-/* What was passed over and changes no answer. */
+/* A note on ignored input that does not affect the answer. */
 void commands_note(const struct commands_context *context, const char *text);
 /* Both of a gin file; several notes are counted, or each is listed. */
 enum commands_notes { COMMANDS_NOTES_COUNTED, COMMANDS_NOTES_LISTED };
@@ -169,15 +168,15 @@ void commands_note_gin(struct commands_context *context, const struct model_gin 
 void commands_note_model(struct commands_context *context, const char *model);
 struct model_config;
 struct sim_prediction;
-/* Of a software_version that no row begins; arena: of the search for one, a warning is copied. */
+/* Warns of a software_version without a row; arena: for the search for one, a warning is copied. */
 void commands_warn_of_version(struct commands_context *context, struct base_arena *arena,
                               const struct sim_plan_text *text);
-/* Of what takes time or memory otherwise and the plan's software cannot be told (reports_untold). */
+/* Warns of features that affect time or memory and that the plan's software lacks (reports_untold). */
 void commands_warn_of_untold(struct commands_context *context, struct base_arena *arena, const struct sim_plan *plan);
-/* Of copies of weights that Megatron-LM's engine keeps beside those that are counted. */
+/* Warns of weight copies that Megatron-LM's engine keeps in addition to the predicted ones. */
 void commands_warn_of_copies(struct commands_context *context, const struct sim_plan *plan,
                              const struct sim_prediction *p);
-/* That a training step is faster than most that are measured; BASE_INTERNAL: it is faster than any could be. */
+/* Warns of a training step faster than most measured ones; BASE_INTERNAL: it is impossibly fast. */
 void commands_warn_of_speed(struct commands_context *context, const struct sim_plan *plan,
                             const struct sim_prediction *p);
 enum base_status commands_refuse_impossible(const struct commands_context *context, const struct sim_plan *plan,
@@ -187,23 +186,23 @@ void commands_note_undivided(struct commands_context *context, const struct sim_
 /* Of experts that rules leave whole on every device, or that are T5X's under other software. */
 void commands_warn_of_experts(struct commands_context *context, const struct sim_plan_text *text,
                               const struct model_config *config);
-/* What a plan leaves out of what was asked. */
+/* Warns of parts of the request that the plan omits. */
 void commands_warn_of_plan(struct commands_context *context, const struct sim_plan_text *text,
                            const struct model_config *config);
 /* Puts the warnings into the document; where it has no place for them they are notes. */
 void commands_put_warnings(struct commands_context *context, const struct commands_command *command,
                            struct base_text *out);
 
-/* ---- what the tables say (manual.c) ---- */
+/* ---- documentation from the tables (manual.c) ---- */
 
 const struct base_option *commands_global(int *count); /* options that stand before any command */
 /* meshwright --help, and meshwright COMMAND --help. */
 void commands_help(struct base_text *out);
 void commands_help_on(const struct commands_command *command, struct base_text *out);
-/* Of a command with many options those that are mostly used, by groups; --help all shows the others, too. */
+/* The most used of a command's many options, by groups; --help all shows the others, too. */
 void commands_help_briefly(const struct commands_command *command, struct base_text *out);
-/* The table itself, for programs that write bindings (command_options.c): {"command", "summary", "options": [{"name",
- * "value", "help", "default", "type"}]}. type stands at keys of a plan: whole, real, word (with its "words"), text. */
+/* The table for generators of bindings (command_options.c): {"command", "summary", "options": [{"name", "value",
+ * "help", "default", "type"}]}. Keys of a plan have a type: whole, real, word (with its "words"), text. */
 void commands_help_json(const struct commands_command *command, struct base_text *out);
 void commands_man(const char *version, struct base_text *out); /* the man page, as roff */
 void commands_bash_completion(struct base_text *out);
@@ -211,9 +210,8 @@ void commands_bash_completion(struct base_text *out);
 /* --params-axes-names-override: a JSON list, or the file that holds one. NULL where it is absent. */
 enum base_status commands_overrides_text(struct commands_context *context, const struct base_arguments *arguments,
                                          const char **out, struct base_error *error);
-/* A plan: the file that stands as the first argument, if there is one, and what the options of COMMANDS_PLAN say over
- * it. lengths_default is what --task-feature-lengths is when nothing says it, or NULL. BASE_USAGE: neither a file nor
- * all that a plan needs. */
+/* A plan: the file given as first argument, if any, with the options of COMMANDS_PLAN over it. lengths_default is the
+ * default of --task-feature-lengths, or NULL. BASE_USAGE: neither a file nor all required options. */
 enum base_status commands_plan_text(struct commands_context *context, const struct base_arguments *arguments,
                                     const char *lengths_default, struct sim_plan_text *out, struct base_error *error);
 /* Has a message about a plan's key name the option that gave its value; false: no option did. */
@@ -221,7 +219,7 @@ bool commands_blame_option(const struct base_arguments *arguments, struct base_e
 /* Says of a refused plan where the value that is wrong stands: in an option of the command line, or in the plan's file.
  * Returns error's status. */
 enum base_status commands_plan_refused(const struct base_arguments *arguments, struct base_error *error);
-/* What the options of COMMANDS_PLAN say, over what the plan has. */
+/* The options of COMMANDS_PLAN, over the plan's values. */
 enum base_status commands_plan_options(struct commands_context *context, const struct base_arguments *arguments,
                                        struct sim_plan_text *plan, struct base_error *error);
 /* commands_plan_text without that check: the command has defaults of its own. */
@@ -231,7 +229,7 @@ enum base_status commands_plan_given(struct commands_context *context, const str
     {                                                                                                                  \
         name, NULL, NULL, NULL                                                                                         \
     } /* as the table of a plan's keys has it (sim/plan/plan_keys.c) */
-/* How much of a step: as the option says, or else the plan. */
+/* The step: from the option, or else from the plan. */
 #define COMMANDS_STEP                                                                                                  \
     {                                                                                                                  \
         "--step", "train|gradient|forward|evaluate|encode|prefill|decode|generate|score",                              \
@@ -241,12 +239,12 @@ enum base_status commands_read_step(const struct base_arguments *arguments, stru
                                     enum model_step *out, struct base_error *error);
 #define COMMANDS_PLAN COMMANDS_PLAN_KEY(NULL), COMMANDS_DEGREES, COMMANDS_GIN /* those of all keys */
 
-/* The command line that asks for the plan's prediction again, with what this command was told beside the plan. */
+/* The command line that repeats the plan's prediction, with this command's other options. */
 const char *commands_again(struct commands_context *context, const struct sim_plan *plan);
-/* What people say of degrees and batches, put into the plan's own keys (degrees.c). */
+/* Translates degrees and batches into the plan's own keys (degrees.c). */
 enum base_status commands_take_degrees(struct commands_context *context, const struct base_arguments *arguments,
                                        struct sim_plan_text *plan, struct base_error *error);
-/* What --topology, or --gpus and --gpu, say; NULL: nothing does. */
+/* The topology of --topology, or of --gpus and --gpu; NULL: none given. */
 enum base_status commands_topology_given(struct base_arena *arena, const struct base_arguments *arguments,
                                          const char **out, struct base_error *error);
 #define COMMANDS_DEGREES                                                                                               \
@@ -261,8 +259,8 @@ enum base_status commands_topology_given(struct base_arena *arena, const struct 
         "--zero-stage", "0|1|2|3", "ZeRO: 1 shards optimizer state, 2 gradients too, 3 parameters too", NULL           \
     }
 
-/* What --train-tokens and --device-hour-price say of each topology (training_options.c); zeros where they are absent. A
- * price alone is that of a thousand million tokens. */
+/* --train-tokens and --device-hour-price of each topology (training_options.c); zeros if absent. A price alone is for a
+ * thousand million tokens. */
 struct reports_training;
 enum base_status commands_training(struct base_arena *arena, const struct base_arguments *arguments,
                                    const char *const *topologies, int count, struct reports_training *out,
@@ -280,7 +278,7 @@ enum base_status commands_training(struct base_arena *arena, const struct base_a
 /* The integers, at most limit, of an option "X,Y,Z"; none where the option is absent. */
 enum base_status commands_read_numbers(const struct base_arguments *arguments, const char *option, int limit, int *out,
                                        int *count, struct base_error *error);
-/* What COMMANDS_MESH asked for; nothing that divides the model is BASE_USAGE. */
+/* The mesh of COMMANDS_MESH; BASE_USAGE: nothing divides the model. */
 struct topo_mesh_request;
 enum base_status commands_mesh_request(struct base_arena *arena, const struct base_arguments *arguments,
                                        struct topo_mesh_request *request, struct base_error *error);
@@ -304,7 +302,7 @@ enum base_status commands_mesh_request(struct base_arena *arena, const struct ba
         "--tile-by-host-if-needed", "0|1", "0 lists devices without regard to hosts", "1"                              \
     }
 
-/* "--json" and "--out" stand in every table through this. */
+/* "--json" and "--out", in every table. */
 #define COMMANDS_COMMON                                                                                                \
     {"--json", NULL, "one JSON document on stdout, nothing else there", NULL},                                         \
         {"--out", "FILE", "write the document to FILE (beside it, then renamed)", NULL},                               \

@@ -6,7 +6,7 @@
 
 enum { MOST_PLANS = 8 };
 
-/* What the answers are compared by; operations and sources stay where they are. */
+/* The compared members of an answer; operations and sources are omitted. */
 static void put_answer(struct base_json_writer *w, const char *name, const struct base_json *answer)
 {
     static const char *const members[] = {"plan",   "mesh", "profile",    "fits",       "fits_probability_frac",
@@ -28,7 +28,7 @@ static double number(const struct base_json *answer, const char *object, const c
     return value && value->kind == BASE_JSON_NUMBER ? value->number : 0;
 }
 
-/* Of each answer, what it is worth against the first. */
+/* Each answer relative to the first. */
 static void put_differences(struct base_json_writer *w, const struct base_json *const *answers, int count)
 {
     base_json_member_open(w, "differences", '[');

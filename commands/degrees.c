@@ -1,5 +1,5 @@
 /* Degrees of parallelism and batches as people name them: --gpus, --gpu, --dp, --fsdp, --micro-batch-size and
- * --zero-stage, and what they come to in a plan's own keys. */
+ * --zero-stage, translated into a plan's own keys. */
 #include "commands/commands.h"
 #include "sim/predict/predict.h"
 
@@ -9,7 +9,7 @@ struct degrees {
     struct base_arena *arena;
     struct sim_plan_text *plan;
     int64_t devices, tensor, stages, context; /* devices 0: nobody says */
-    int64_t dp, fsdp;                         /* 0: not said, -1: what the others leave */
+    int64_t dp, fsdp;                         /* 0: not given, -1: all that the others leave */
 };
 
 static enum base_status read_number(const struct base_arguments *arguments, const char *option, int64_t least,
@@ -78,7 +78,7 @@ static enum base_status find_devices(struct degrees *d, struct base_error *error
     return key_number(d->plan, SIM_CONTEXT_PARALLEL, &d->context, error);
 }
 
-/* Software whose meshes have an fsdp axis. */
+/* True for software whose meshes have an fsdp axis. */
 static bool has_named_mesh(const struct sim_plan_text *plan)
 {
     const char *rules = plan->values[SIM_RULES], *software = plan->values[SIM_SOFTWARE];
@@ -99,7 +99,7 @@ static void put_named_mesh(struct degrees *d)
     if (!sim_key_is_given(d->plan, SIM_RULES)) d->plan->values[SIM_RULES] = "maxtext";
 }
 
-/* Data-parallel degrees that are said have to be what the devices leave. */
+/* A given data-parallel degree must equal the devices that the other degrees leave. */
 static enum base_status check_data(struct commands_context *context, struct degrees *d, int64_t *data,
                                    struct base_error *error)
 {
@@ -168,7 +168,7 @@ static enum base_status take_micro_batch(struct degrees *d, int64_t micro, int64
     return BASE_OK;
 }
 
-/* Whether a search has degrees of its own to try: one that nobody gives, or several values of one. */
+/* True if a search tries degrees: one that is not given, or several values of one. */
 static bool searches_degrees(const struct commands_context *context, const struct sim_plan_text *plan)
 {
     static const enum sim_key keys[] = {SIM_NUM_PARTITIONS, SIM_SUBMESH, SIM_PIPELINE_STAGES, SIM_CONTEXT_PARALLEL};
@@ -194,7 +194,7 @@ static void put_zero_stage(struct sim_plan_text *plan, int64_t stage)
     }
 }
 
-/* What a plan says twice may not be two things. */
+/* Values given twice must agree. */
 static enum base_status refuse_contradictions(const struct degrees *d, int64_t stage, int64_t micro,
                                               struct base_error *error)
 {

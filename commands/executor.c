@@ -1,6 +1,5 @@
-/* Starts the executor beside this program: as one process, or by mpirun as one a device; inside an mpirun or srun that
- * runs already, this process's own rank. Listens to what ranks and mpirun say, so that a run that fails says which rank
- * it was. */
+/* Starts the executor next to this program: as one process, or by mpirun as one per device; inside a running mpirun or
+ * srun, as this process's own rank. It reads the messages of ranks and mpirun, so that a failed run names the rank. */
 #include "commands/executor.h"
 
 #include <signal.h>
@@ -8,24 +7,24 @@
 #include <string.h>
 
 enum { KEPT_LINES = 6, LONGEST_LINE = 240, MOST_NOTES = 8 };
-/* Ranks find a silent one among them within their patience, and say which. They tell their launcher each second that
- * they live: after this much more, what starts them or passes their words on is at fault. */
+/* Ranks find a silent rank within their patience, and name it. They report to their launcher each second: after this
+ * additional time, the launcher or the link to it has failed. */
 enum { MORE_PATIENCE_S = 3 };
-/* mpirun's own descriptors, and for each rank that it starts here three pipes and a connection. Where they run out it
- * waits for ever (measured: 32 suffice for one rank, 92 for 16). */
+/* mpirun's own descriptors, and per local rank three pipes and a connection. Without enough of them mpirun hangs
+ * (measured: 32 suffice for one rank, 92 for 16). */
 enum { MPIRUN_FILES = 32, FILES_OF_A_RANK = 4 };
-/* What the executor's libraries map when they are loaded and with the first product, 128 MiB for OpenBLAS's buffer
- * among it (measured: 249 MiB without MPI). */
+/* Address space that the executor's libraries map when loaded and at the first product, with 128 MiB for OpenBLAS's
+ * buffer (measured: 249 MiB without MPI). */
 enum { LEAST_ADDRESSES_BYTES = 256 << 20 };
-/* Open MPI's largest file, a rank's memory for messages, of which ranks die where it may not be (measured on 2 and 8
- * ranks: 4,096 KiB are too few, 4,200 suffice). */
+/* Open MPI's largest file, a rank's message memory; below this limit ranks die (measured on 2 and 8 ranks: 4,096 KiB
+ * fail, 4,200 suffice). */
 enum { LEAST_FILE_BYTES = 4200 << 10 };
-/* A rank computes by one thread. Left alone, OpenBLAS starts another for each further core when it is loaded, and each
- * of these maps a buffer of its own; where `ulimit -v` refuses that it tries again for ever, and takes what the first
- * product was found to have room for. */
+/* A rank computes with one thread. By default OpenBLAS starts a thread per further core when loaded, each with a
+ * buffer; under `ulimit -v` it retries the failed mapping endlessly, and uses up the address space reserved for the
+ * first product. */
 static const char threads_of_openblas[] = "OPENBLAS_NUM_THREADS";
 
-/* Ranks of several hosts talk over what networks Open MPI finds between them. */
+/* Ranks on several hosts use the networks that Open MPI finds between them. */
 static const char unchosen_network[] =
     "--hostfile: ranks listen on every network of their hosts; "
     "OMPI_MCA_btl_tcp_if_include and OMPI_MCA_oob_tcp_if_include name one, as in eth0";
@@ -50,7 +49,7 @@ struct talk {
     bool fails; /* the reason is another one */
 };
 
-/* ---- what is said ---- */
+/* ---- messages ---- */
 
 static bool begins(const char *line, const char *with)
 {
@@ -267,7 +266,7 @@ const char *commands_stop_name(const struct commands_context *context)
     return name_of(context->stop_signal ? (int)*context->stop_signal : 0);
 }
 
-/* Where it stands that said nothing more. */
+/* The position reached, where there is no other message. */
 static void say_how_far(const struct talk *talk, struct base_error *error)
 {
     const struct base_error why = *error;
@@ -280,8 +279,8 @@ static void say_how_far(const struct talk *talk, struct base_error *error)
                   talk->here_count, talk->rank_count);
 }
 
-/* The most telling of what there is: that it was to end, the executor's own word, a rank's last one or mpirun's, else
- * what came last. */
+/* The most informative message: that it was to end, the executor's own, a rank's last one or mpirun's, else the last
+ * one of all. */
 static enum base_status explain(const struct talk *talk, const struct base_text *answer, enum base_status status,
                                 struct base_error *error)
 {

@@ -5,8 +5,8 @@
 #include "commands/commands.h"
 #include "sim/predict/predict.h"
 
-/* A new folder for what the ranks of a local run share, and without those that killed runs of this user left there.
- * NULL: none can be made; mpirun then uses its own places (run_folder.c). */
+/* A new folder shared by the ranks of a local run, with left-over folders of this user's killed runs removed. NULL:
+ * none can be created; mpirun then uses its own (run_folder.c). */
 const char *commands_run_folder(struct base_arena *arena);
 
 struct commands_executor {
@@ -16,12 +16,12 @@ struct commands_executor {
     const char *checkpoint; /* directory in which a run that fails may leave something half written; NULL: none */
     const char *owner;      /* in the names of that */
 };
-/* "SIGTERM": what asked this command to end; NULL: nothing did. */
+/* "SIGTERM": the signal that asked this command to end; NULL: none. */
 const char *commands_stop_name(const struct commands_context *context);
-/* Hands the executor a request and takes its answer. While it runs, what it says of its steps becomes the context's
- * progress. BASE_RUN: it failed, and the message says which rank and why; another status and message are the executor's
- * own. Whatever the status, an answer that begins with { is a result. BASE_STOPPED without one: it was stopped before
- * its first step, and that has been said. */
+/* Runs the executor on a request and takes its answer; its messages about steps become the context's progress.
+ * BASE_RUN: it failed, and the message names the rank and the reason; other statuses and messages are the executor's
+ * own. Under any status, an answer that begins with { is a result. BASE_STOPPED without one: it was stopped before its
+ * first step, and this was reported. */
 enum base_status commands_ask_executor(struct commands_context *context, const struct commands_executor *executor,
                                        const struct base_text *request, struct base_text *answer,
                                        struct base_error *error);

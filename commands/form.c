@@ -1,5 +1,5 @@
-/* What --out's name says about the form of a document: its ending decides, and an ending that nobody knows is refused,
- * so that no file holds something else than its name promises. */
+/* The form of a document from the extension of --out's name. An unknown extension is refused, so that a file's content
+ * matches its name. */
 #include "commands/commands.h"
 
 #include <string.h>

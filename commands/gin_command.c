@@ -8,7 +8,7 @@
 
 /* ---- import ---- */
 
-/* Over what the file says, with its place. */
+/* Options over the file's values, with their location. */
 static enum base_status take_options(struct commands_context *context, const struct base_arguments *arguments,
                                      struct sim_gin_plan *plan, struct base_error *error)
 {
@@ -20,7 +20,7 @@ static enum base_status take_options(struct commands_context *context, const str
     return BASE_OK;
 }
 
-/* A line a key: what it is, and where that stands. */
+/* A line per key: its value and location. */
 static void put_text(const struct sim_gin_plan *plan, struct base_text *out)
 {
     enum { LONGEST_VALUE = 60 };
@@ -128,7 +128,7 @@ enum base_status commands_refuse_drops(struct base_arena *arena, const char *for
                      lacks);
 }
 
-/* What launches a plan that dies out of memory is written, but not without a word. */
+/* A launcher of a plan that runs out of memory is written with a warning. */
 static void warn_of_no_fit(struct commands_context *context, const struct sim_plan *plan)
 {
     struct sim_prediction prediction;

@@ -1,5 +1,5 @@
-/* Inference whose answer is in chunks, files of their own in the output directory: those that are there are checked,
- * the executor is asked for the others, and all of them are joined. */
+/* Inference with an answer in chunks, files of their own in the output directory: existing ones are checked, the
+ * executor computes the others, and all are joined. */
 #include "commands/infer_chunks.h"
 
 #include "exec/exec.h"
@@ -19,7 +19,7 @@ static enum base_status parse(struct base_arena *arena, const struct base_text *
 }
 
 /* One that is there. */
-/* A file may be damaged, or somebody else's: what is read back as a number is one that the executor gives. */
+/* A file may be damaged, or foreign: numbers read back must be such as the executor writes. */
 static bool is_sound(const struct base_json *result)
 {
     const double steps = base_json_number(result, "decode_steps"), total = base_json_number(result, "batch_total");
@@ -125,7 +125,7 @@ static enum base_status join(struct commands_context *context, const struct part
     return parse(context->arena, &text, out, error);
 }
 
-/* What is there must be of the same question, before others join it. */
+/* Existing chunks must belong to the same question before others join them. */
 static enum base_status check_chunks(struct commands_context *context, const struct commands_chunks *chunks,
                                      struct base_error *error)
 {

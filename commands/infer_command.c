@@ -85,7 +85,7 @@ static enum base_status ask(struct commands_context *context, const struct base_
     return BASE_OK;
 }
 
-/* What its memory is, in place of answers. */
+/* Its memory, in place of answers. */
 static enum base_status refuse(struct commands_context *context, const struct question *q, struct base_text *out)
 {
     const struct reports_prediction report = {
@@ -222,7 +222,7 @@ static void put_chunk_request(void *where, const struct commands_chunks *chunks,
     put_request(asked->context, asked->arguments, asked->q, chunks, out);
 }
 
-/* Of a folder of checkpoints the newest is restored: which there are belongs to what is asked for. */
+/* A folder of checkpoints restores the newest: the list of checkpoints is part of the request. */
 static enum base_status put_checkpoints(const char *restore, struct base_text *out, struct base_error *error)
 {
     const char *const *names;
@@ -234,7 +234,7 @@ static enum base_status put_checkpoints(const char *restore, struct base_text *o
     return BASE_OK;
 }
 
-/* What is asked for, the model and the checkpoints as they are now, and the bytes of the data. */
+/* The request, the current model and checkpoints, and the bytes of the data. */
 static enum base_status find_identity(struct asked *asked, const char **out, struct base_error *error)
 {
     const size_t largest_file_bytes = (size_t)1 << 31;

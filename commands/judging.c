@@ -1,5 +1,5 @@
-/* The real XLA:TPU compiler judges a plan, without a TPU. It runs in a Python of its own (make aot-env), which is
- * handed what `export --format aot` writes. */
+/* Asks the real XLA:TPU compiler for its verdict on a plan, without a TPU. It runs in a separate Python (make aot-env),
+ * on the output of `export --format aot`. */
 #include "commands/judging.h"
 
 #include <string.h>
@@ -24,7 +24,7 @@ enum base_status commands_find_judge(struct commands_context *context, const str
     return find_python(context, arguments, &out->python, error);
 }
 
-/* ---- what it answers ---- */
+/* ---- the compiler's answer ---- */
 
 static enum base_status read_bytes(const struct base_json *document, const char *key, int64_t *out,
                                    struct base_error *error)
@@ -53,7 +53,7 @@ static enum base_status read_verdict(struct base_arena *arena, const struct base
     return read_bytes(document, "temp_bytes", &out->temp_bytes, error);
 }
 
-/* What the program that is exported prints; steps 0: without devices. */
+/* Output of the exported program; steps 0: without devices. */
 static enum base_status ask(struct commands_context *context, const struct commands_judge *judge,
                             const struct sim_plan_text *text, const struct sim_plan *plan, int64_t steps,
                             struct base_text *out, struct base_error *error)

@@ -10,16 +10,16 @@ struct commands_judge {
     const char *python;
     double time_limit_s;
 };
-/* What --python names, or the environment that make aot-env makes beside this program; --time-limit
- * says the limit. BASE_INPUT says how to get one. */
+/* The Python of --python, or the environment that make aot-env creates next to this program, with the limit of
+ * --time-limit. BASE_INPUT tells how to get one. */
 enum base_status commands_find_judge(struct commands_context *context, const struct base_arguments *arguments,
                                      struct commands_judge *out, struct base_error *error);
 
 /* BASE_INPUT where the plan's devices are no TPUs: no other compiler can be had without its devices. */
 enum base_status commands_has_compiler(const struct sim_plan *plan, struct base_error *error);
 
-/* Memory as compiled of the plan, and what the compiler says, in the context's arena. BASE_INPUT: the plan is none that
- * it can be asked about. A plan without a verdict is an answer, too: it says why. */
+/* The plan's compiled memory and the compiler's answer, in the context's arena. BASE_INPUT: the compiler cannot be
+ * asked about the plan. An answer without a verdict gives the reason. */
 enum base_status commands_judge_plan(struct commands_context *context, const struct commands_judge *judge,
                                      const struct sim_plan_text *plan, struct reports_judged *out,
                                      struct base_error *error);

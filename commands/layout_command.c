@@ -8,7 +8,7 @@
 
 enum { PROCESSES_SHOWN = 32, LARGEST_BATCH = 1 << 30 };
 
-/* What was asked, and the answer. */
+/* The question, and the answer. */
 struct reading {
     struct topo_topology topology;
     struct topo_mesh mesh;

@@ -1,5 +1,5 @@
-/* What the tables of the commands say, in three forms: --help, the man page, and completion for bash. Nothing about an
- * option is written down here, so that none of the three can differ from what is parsed. */
+/* The commands' tables in three forms: --help, the man page, and completion for bash. All text about options is in the
+ * tables, so that the three forms match the parser. */
 #include "commands/commands.h"
 #include "model/model.h"
 #include "topo/topo.h"
@@ -57,7 +57,7 @@ static int width(const char *text, size_t length)
     return columns;
 }
 
-/* Of a word that is wider than a line: how much of it goes on one, up to a bar or comma. */
+/* Length of the part of a long word that fits on a line, up to a bar or comma. */
 static size_t piece_of_word(const char *word, size_t length, int room)
 {
     size_t piece = length;
@@ -125,7 +125,7 @@ static void put_usage(struct base_text *out, const char *usage)
     }
 }
 
-/* What a plan is mostly asked with. A command with many options shows these first, the others where all are asked. */
+/* The most used options of a plan. A command with many options shows these first, and the others with --help all. */
 static const struct {
     const char *group, *options;
 } groups[] = {
@@ -214,7 +214,7 @@ void commands_help(struct base_text *out)
 
 /* ---- man page ---- */
 
-/* The code point that begins here; its bytes are counted in *length. What is not UTF-8 counts as a byte of its own. */
+/* The code point at this position, and the number of its bytes in *length. Invalid UTF-8 counts byte by byte. */
 static unsigned code_point(const char *at, int *length)
 {
     const unsigned char *u = (const unsigned char *)at;
@@ -225,7 +225,8 @@ static unsigned code_point(const char *at, int *length)
     return value;
 }
 
-/* As roff wants it: what it would take for a command, a ligature or a typographic mark is written by its name. */
+/* Escaped for roff: characters that it would treat as a command, a ligature or a typographic mark are written by name.
+ */
 static void put_roff(struct base_text *out, const char *text)
 {
     static const char special[] = "\\-'`^~";
@@ -366,7 +367,7 @@ static void put_alternatives(struct base_text *out, const char *value)
     }
 }
 
-/* What may stand for a value, space by space, or the name of a list that is made elsewhere. "": nothing is known. */
+/* Possible values, separated by spaces, or the name of a generated list. "": unknown. */
 static const char *words_for(struct base_arena *arena, const struct base_option *option)
 {
     struct base_text words = {.arena = arena};

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-/* One model, its optimizer and, if asked, what one device of a mesh holds of both. */
+/* One model, its optimizer and, if asked, one device's share of both. */
 struct inventory {
     struct model_config config;
     struct model_rules rules;
@@ -147,7 +147,7 @@ static bool is_shown(struct base_arena *arena, const struct inventory *inventory
            !model_is_like_first_layer(arena, inventory->parameters, inventory->count, parameter);
 }
 
-/* How many arrays a row stands for: with the first layer's, those of the layers like it. */
+/* Number of arrays that a row represents: the first layer's, and those of equal layers. */
 static int64_t arrays_alike(struct base_arena *arena, const struct inventory *inventory,
                             const struct model_parameter *parameter)
 {

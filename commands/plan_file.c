@@ -1,4 +1,4 @@
-/* A plan in a file: JSON, T5X's gin, or what starts other software. */
+/* A plan in a file: JSON, T5X's gin, or files that start other software. */
 #include "commands/commands.h"
 #include "model/import/import.h"
 #include "sim/predict/predict.h"
@@ -42,7 +42,7 @@ static enum base_status read_gin(struct commands_context *context, const char *p
                  ? model_gin_read_lines(context->arena, "the command line", path, context->gin_search_path, &gin, error)
                  : model_gin_read(context->arena, path, context->gin_search_path, &gin, error));
     enum base_status status = sim_plan_from_gin(gin, out, error);
-    /* On an error, too: what was passed over is often why. */
+    /* On an error, too: ignored input is often the reason. */
     commands_note_gin(context, gin, context->lists_notes ? COMMANDS_NOTES_LISTED : COMMANDS_NOTES_COUNTED);
     return status;
 }
@@ -80,7 +80,7 @@ static enum base_status read_import(struct commands_context *context, const stru
     return BASE_OK;
 }
 
-/* What T5X's command line says of gin: files in their order, and bindings over all of them. */
+/* gin as given on T5X's command line: files in their order, and bindings over all of them. */
 struct gin_lines {
     struct base_text files, bindings;
     int file_count, binding_count;
@@ -106,7 +106,7 @@ static bool put_gin(const char *given, struct gin_lines *out)
     return true;
 }
 
-/* One file alone is named in what is said of it; several, or with bindings, are read as T5X's command line. */
+/* Messages name a single file; several files, or bindings, are treated as T5X's command line. */
 static enum base_status read_gins(struct commands_context *context, const char *const *paths, int path_count,
                                   struct gin_lines *lines, struct sim_gin_plan *out, struct base_error *error)
 {
@@ -122,7 +122,7 @@ static enum base_status read_gins(struct commands_context *context, const char *
     return read_gin(context, lines->files.data, out, error);
 }
 
-/* A file whose content is no JSON object, whatever it is: import says so better. */
+/* True for a file that is no JSON object: import has better messages for it. */
 static bool is_text(struct commands_context *context, const char *path)
 {
     const char *text;
@@ -135,7 +135,7 @@ static bool is_text(struct commands_context *context, const char *path)
     return (first >= 'a' && first <= 'z') || (first >= 'A' && first <= 'Z') || first == '#' || first == '-';
 }
 
-/* A plan in JSON, or a model's config.json, whose other keys the options say. */
+/* A plan in JSON, or a model's config.json, with other keys from the options. */
 static enum base_status read_json_alone(struct commands_context *context, const char *path, struct sim_gin_plan *out,
                                         struct base_error *error)
 {

@@ -1,4 +1,4 @@
-/* A plan as the command line gives it: a file's first, then what the options say over it. */
+/* A plan from the command line: a file's values, then the options over them. */
 #include "commands/commands.h"
 #include "sim/predict/predict.h"
 
@@ -89,7 +89,7 @@ static enum base_status take_option(struct commands_context *context, const stru
     return BASE_OK;
 }
 
-/* A mesh of named axes and T5X's contradict each other: what the command line gives takes the place of the file's. */
+/* A mesh of named axes contradicts T5X's mesh: the command line's replaces the file's. */
 static void forget_other_mesh(const struct base_arguments *arguments, struct sim_plan_text *plan)
 {
     bool named = base_argument(arguments, "--ici-mesh") != NULL,
@@ -118,7 +118,8 @@ enum base_status commands_plan_options(struct commands_context *context, const s
 {
     for (int key = 0; key < SIM_KEY_COUNT; key++)
         if (sim_plan_keys[key].option.name) BASE_TRY(take_option(context, arguments, (enum sim_key)key, plan, error));
-    /* Of the two a submesh wins, as in T5X; one that only the file has must not win over the command line. */
+    /* A submesh takes precedence over a number of partitions, as in T5X; a file's submesh must not take precedence over
+     * the command line. */
     if (base_argument(arguments, "--num-partitions") && !base_argument(arguments, "--model-parallel-submesh"))
         plan->values[SIM_SUBMESH] = NULL;
     forget_other_mesh(arguments, plan);
@@ -128,7 +129,7 @@ enum base_status commands_plan_options(struct commands_context *context, const s
     return BASE_OK;
 }
 
-/* A plan's file first, then what the options say over it. */
+/* A file's values, then the options over them. */
 enum base_status commands_plan_given(struct commands_context *context, const struct base_arguments *arguments,
                                      const char *lengths_default, struct sim_plan_text *plan, struct base_error *error)
 {
@@ -149,8 +150,8 @@ enum base_status commands_plan_text(struct commands_context *context, const stru
     return check_given(arguments, plan, error);
 }
 
-/* The option that the value which text complains about came from: "batch_size: …" is --batch-size's, if that was given.
- * *rest is what follows the key's name. NULL: no option's. */
+/* The option whose value a message is about: "batch_size: …" is --batch-size's, if given. *rest is the text after the
+ * key's name. NULL: no option's. */
 static const char *option_blamed(const struct base_arguments *arguments, const char *text, const char **rest)
 {
     for (int key = 0; key < SIM_KEY_COUNT; key++) {

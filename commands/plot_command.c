@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-/* What a chart is asked for with. */
+/* The request for a chart. */
 struct question {
     struct commands_context *context;
     const char *const *inputs;
@@ -136,8 +136,8 @@ static bool says_plan(const struct base_arguments *arguments)
     return false;
 }
 
-/* What options of a plan say, over the plan of a file if one is given, stands as a file of its own: a chart reads it as
- * any other. */
+/* Options of a plan, over the plan of a file if given, are written to a temporary file, which a chart reads as any
+ * other. */
 static enum base_status hold_plan(struct commands_context *context, const struct base_arguments *arguments,
                                   const struct kind *kind, struct base_held *held, struct base_error *error)
 {

@@ -1,5 +1,5 @@
-/* The documents that charts of a plan are drawn from: an answer with its detail, its mesh, and many predictions of the
- * plan with another batch or on another slice. */
+/* Documents for charts of a plan: an answer with its detail, its mesh, and predictions of the plan with other batches
+ * or on other slices. */
 #include "commands/plot_documents.h"
 #include "sim/predict/predict.h"
 
@@ -56,8 +56,8 @@ enum base_status commands_answer_document(struct commands_context *context, cons
 
 /* ---- the mesh of a plan ---- */
 
-/* Of a pipeline the mesh of a stage, stages first: each has the next devices in the order of ranks. Ranks count through
- * the nodes, or a stage's part of them, so that those of a stage are those of the whole from its first on. */
+/* A pipeline's mesh, stages first: each stage has the next devices in rank order. Ranks count through the nodes, or a
+ * stage's part of them, so that a stage's ranks are consecutive in the whole. */
 static void put_mesh(const struct topo_mesh *mesh, const struct topo_topology *stage, int stages, int node,
                      struct base_text *out)
 {
@@ -152,7 +152,7 @@ static void add_row(struct grid *g, const char *series)
     g->row_count++;
 }
 
-/* The plan as it is comes first: what the document is about, and where numbers start from. */
+/* The plan itself comes first: the subject of the document, and the reference of its numbers. */
 static enum base_status begin_grid(struct grid *g, struct commands_context *context, const char *path,
                                    struct base_text *text, struct sim_plan *plan, struct base_error *error)
 {

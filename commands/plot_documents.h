@@ -1,18 +1,18 @@
-/* Private to commands/: what charts of a plan are drawn from. */
+/* Private to commands/: sources of charts of a plan. */
 #ifndef COMMANDS_PLOT_DOCUMENTS_H
 #define COMMANDS_PLOT_DOCUMENTS_H
 
 #include "commands/commands.h"
 #include "plots/plots.h"
 
-/* Each reads path, a plan (JSON or gin) or what a command saved, and makes the JSON document. BASE_INPUT names it. */
+/* Each reads path, a plan (JSON or gin) or a saved answer, and makes the JSON document. BASE_INPUT names it. */
 typedef enum base_status commands_make_document(struct commands_context *context, const char *path,
                                                 const struct base_json **out, struct base_error *error);
-/* As it stands there. */
+/* Unchanged. */
 commands_make_document commands_saved_document;
 /* An answer of predict or run; of a plan the prediction with its detail. */
 commands_make_document commands_answer_document;
-/* What `mesh --json` gives; of a plan that of its mesh. */
+/* The document of `mesh --json`; for a plan that of its mesh. */
 commands_make_document commands_mesh_document;
 /* Predictions of the plan with batches from a sixteenth to sixteen times its own, in 1 to 32 microbatches. */
 commands_make_document commands_batch_document;

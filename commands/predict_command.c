@@ -27,7 +27,7 @@ static enum base_status write_trace(struct commands_context *context, const stru
     return base_write_file(base_argument(arguments, "--trace"), text.data, text.length, error);
 }
 
-/* The price of loads beside a simulated network's. Asked before the plan itself, whose program lives until the next
+/* The analytic price next to a simulated network's. Computed before the plan itself, whose program lives until the next
  * check. */
 struct by_loads {
     double step_s;
@@ -51,7 +51,7 @@ static enum base_status price_by_loads(struct commands_context *context, const s
     return BASE_OK;
 }
 
-/* Liveness beside memory as compiled; capacity_bytes 0: the plan's own is liveness. */
+/* Liveness next to compiled memory; capacity_bytes 0: the plan's own model is liveness. */
 static enum base_status ask_liveness(struct commands_context *context, struct sim_plan_text text, enum model_step step,
                                      enum sim_form form, struct sim_prediction *out, struct base_error *error)
 {

@@ -1,4 +1,4 @@
-/* `report`: a run beside its prediction, or a plan's prediction, as a page: text, Markdown or HTML. */
+/* `report`: a run against its prediction, or a plan's prediction, as text, Markdown or HTML. */
 #include "commands/commands.h"
 #include "reports/reports.h"
 #include "sim/predict/predict.h"
@@ -7,7 +7,7 @@
 
 enum { LARGEST_RUN_BYTES = 64 << 20 };
 
-/* ---- what `run --json` wrote ---- */
+/* ---- output of `run --json` ---- */
 
 static enum base_status word(const struct base_json *entry, const char *key, const char *const *names, int count,
                              int *out, struct base_error *error)
@@ -72,7 +72,7 @@ static enum base_status read_losses(struct base_arena *arena, const struct base_
     return BASE_OK;
 }
 
-/* What one process does for all devices takes their times together; memory is that of one device, as it is measured. */
+/* One process runs all devices in turn, so that their times add up; memory is one device's, as measured. */
 static void run_one_after_the_other(const struct sim_plan *plan, struct sim_prediction *predicted,
                                     struct sim_timeline *timeline)
 {

@@ -1,4 +1,4 @@
-/* What the executor answers, read back. */
+/* Reads the executor's answer. */
 #include "commands/result.h"
 #include "exec/exec.h"
 
@@ -86,7 +86,7 @@ enum base_status commands_read_result(struct base_arena *arena, const struct bas
     return read_timeline(arena, document, &out->timeline);
 }
 
-/* What was measured, in the form of a prediction; the FLOP that the model needs are the prediction's. */
+/* Measurements in the form of a prediction; the model's FLOPs are the prediction's. */
 void commands_result_prediction(const struct commands_result *result, const struct sim_plan *plan,
                                 const struct sim_prediction *predicted, struct sim_prediction *out)
 {

@@ -1,4 +1,4 @@
-/* Private to commands/: what the executor answered. */
+/* Private to commands/: the executor's answer. */
 #ifndef COMMANDS_RESULT_H
 #define COMMANDS_RESULT_H
 
@@ -20,7 +20,7 @@ struct commands_result {
 enum commands_run_of { COMMANDS_RUN_TRAINS, COMMANDS_RUN_EVALUATES };
 enum base_status commands_read_result(struct base_arena *arena, const struct base_text *answer, int rank_count,
                                       enum commands_run_of of, struct commands_result *out, struct base_error *error);
-/* What was measured, in the form of a prediction; the FLOP that the model needs are the prediction's. */
+/* Measurements in the form of a prediction; the model's FLOPs are the prediction's. */
 void commands_result_prediction(const struct commands_result *result, const struct sim_plan *plan,
                                 const struct sim_prediction *predicted, struct sim_prediction *out);
 

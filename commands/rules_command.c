@@ -6,7 +6,7 @@
 
 enum { MOST_DIMS = 64 };
 
-/* What was asked of a set of rules, and its answer. */
+/* A question about a set of rules, and its answer. */
 struct resolution {
     struct model_rules rules;
     struct topo_axes mesh;
@@ -110,14 +110,14 @@ static enum base_status resolve(struct resolution *r, struct base_error *error)
     BASE_TRY(
         model_resolve(&r->rules, r->names, r->rank, r->fallback, r->spec, r->has_fallback ? &r->outcome : NULL, error));
     if (!r->has_mesh) return BASE_OK;
-    /* A constraint inside a step pads what does not divide; an array that enters or leaves a step has to divide. */
+    /* A constraint inside a step pads indivisible dimensions; an array that enters or leaves a step must divide. */
     return model_local_shape(&r->mesh, r->rank, r->shape, r->names, r->spec,
                              r->shape_rank && !r->has_fallback ? MODEL_EXACT : MODEL_ROUNDED_UP, r->local_shape, error);
 }
 
 /* ---- why ---- */
 
-/* A list may hold null, which no mesh axis is: it says what the list without it says. */
+/* A list may contain null, which is no mesh axis: it is equivalent to the list without it. */
 static struct model_axes named_alone(const struct model_axes *axes)
 {
     struct model_axes named = *axes;
@@ -134,7 +134,7 @@ static bool is_it(const struct model_axes *a, const struct model_axes *b)
     return same;
 }
 
-/* Which dimension has the mesh axes already that a rule would give another; -1: none. */
+/* The dimension that already uses the mesh axes of a rule; -1: none. */
 static int taken_by(const struct resolution *r, const struct model_axes *wanted, int but_not)
 {
     for (int d = 0; d < r->rank; d++)

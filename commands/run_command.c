@@ -1,6 +1,5 @@
-/* `run`: a plan, executed. The executor is a program of its own that stands beside this one, started as one process or,
- * by mpirun, as one a device; it is handed the plan and what to do, and hands back what it measured, or says why not.
- */
+/* `run`: executes a plan. The executor is a separate program next to this one, started as one process or, by mpirun, as
+ * one per device. It receives the plan and the request, and returns measurements or an error. */
 #include "commands/executor.h"
 #include "commands/result.h"
 #include "exec/exec.h"
@@ -93,7 +92,7 @@ static enum base_status refuse(struct commands_context *context, const struct si
     return BASE_NO_FIT;
 }
 
-/* ---- what is asked ---- */
+/* ---- the request ---- */
 
 static enum base_status read_step(const struct base_arguments *arguments, bool *evaluates, struct base_error *error)
 {
@@ -105,7 +104,7 @@ static enum base_status read_step(const struct base_arguments *arguments, bool *
     return BASE_OK;
 }
 
-/* What is wrong whatever the plan says. */
+/* Errors independent of the plan. */
 static enum base_status read_request(const struct base_arguments *arguments, struct exec_request *out,
                                      struct base_error *error)
 {
@@ -185,7 +184,7 @@ static enum base_status check_devices(const struct base_arguments *arguments, co
                      (long long)count, topology->device_count, topology->device_count);
 }
 
-/* Names what this run leaves half written, and lets it be removed if the run fails; an evaluation writes nothing. */
+/* Names this run's unfinished files, and allows their removal if the run fails; an evaluation writes nothing. */
 static void name_owner(struct commands_context *context, struct exec_request *asked, struct commands_executor *executor)
 {
     enum { LONGEST = 160 };

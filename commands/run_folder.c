@@ -11,7 +11,7 @@
 
 static const char *const shared_memory = "/dev/shm", *const prefix = "meshwright-run-";
 
-/* Only folders of this user whose process is gone. */
+/* True for folders of this user whose process has ended. */
 static bool is_left_over(const char *path, const char *name)
 {
     struct stat status;

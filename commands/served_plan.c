@@ -1,11 +1,11 @@
-/* What the live page knows before it asks: the plan it begins with, the keys of a plan, names to choose from. */
+/* Initial data of the live page: a plan, the keys of a plan, names to choose from. */
 #include "commands/served_plan.h"
 #include "reports/reports.h"
 #include "sim/predict/predict.h"
 
 #include <string.h>
 
-/* Where the command line says no plan: one that fits, with room on both sides. */
+/* Without a plan on the command line: one that fits, with room on both sides. */
 static const struct {
     enum sim_key key;
     const char *value;

@@ -1,4 +1,4 @@
-/* Private to commands/: what the live page holds beside its script. */
+/* Private to commands/: the live page's data, besides its script. */
 #ifndef COMMANDS_SERVED_PLAN_H
 #define COMMANDS_SERVED_PLAN_H
 

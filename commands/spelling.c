@@ -1,4 +1,4 @@
-/* How mesh axes and shapes are written, for people and in JSON. */
+/* Spelling of mesh axes and shapes, in text and in JSON. */
 #include "commands/table.h"
 
 const char *commands_shape_text(struct base_arena *arena, int rank, const int64_t *shape)

@@ -20,7 +20,7 @@ static const char *const added[ADDED_COLUMNS] = {"predicted_step_s",
                                                  "predicted_fits_probability_frac",
                                                  "error"};
 
-/* What was measured of a row; plots/comparison_table.c reads the same columns within the same bounds. */
+/* Measured columns of a row; plots/comparison_table.c reads the same columns within the same bounds. */
 enum measured { STEP, TOKENS, MEMORY, OUT_OF_MEMORY, MEASURED_COUNT };
 static const struct {
     const char *column;
@@ -51,8 +51,8 @@ static bool is_one_of(const char *name, const char *const *names, int count)
     return false;
 }
 
-/* A table may have columns of its own, which are copied; one that is a slip of the pen away from a column that is read
- * was meant for it, be that one there or not. */
+/* Unknown columns of a table are copied; one nearly spelled like a known column gets a warning, whether or not that one
+ * exists. */
 static void warn_of_misspelt(struct sweep *s)
 {
     enum { LONG_NAME = 12 };
@@ -129,8 +129,8 @@ static bool says_oom(const struct sweep *s)
            !strcasecmp(base_csv_field(&s->csv, s->measured[TOKENS]), "oom");
 }
 
-/* NaN where nothing was measured: tables of other programs write nothing, NaN or 0. What is no number, or none that can
- * have been measured, is counted and said at the end. */
+/* NaN without a measurement: tables of other programs write nothing, NaN or 0. Invalid values are counted and reported
+ * at the end. */
 static double read_measured(struct sweep *s, enum measured which)
 {
     const char *cell = base_csv_field(&s->csv, s->measured[which]);
@@ -215,7 +215,7 @@ static void put_row(struct sweep *s, const struct sim_prediction *prediction, co
     base_put(line, "\n");
 }
 
-/* A table that tune enumerated says what share of memory its plans have to leave free. */
+/* A table enumerated by tune holds the headroom that its plans must leave. */
 static enum base_status read_headroom(const struct sweep *s, double *out, struct base_error *error)
 {
     const char *cell = base_csv_field(&s->csv, s->headroom);
@@ -270,7 +270,7 @@ static enum base_status sweep_rows(struct sweep *s, struct base_error *error)
     return BASE_OK;
 }
 
-/* What a page is made of: the summary, and the table as it stands. */
+/* Content of a page: the summary, and the table unchanged. */
 static void put_page_document(const struct sweep *s, const char *path, const struct base_text *table,
                               struct base_text *out)
 {

@@ -1,5 +1,4 @@
-/* A document as a terminal shows it best: verdicts in colour, bars of blocks. What goes into a file or a pipe stays
- * as it is. */
+/* Formats a document for a terminal: verdicts in colour, bars as blocks. Files and pipes get plain text. */
 #include "commands/commands.h"
 
 #include <string.h>
@@ -23,7 +22,7 @@ static const char *colour_of(const char *line, size_t length)
     return NULL;
 }
 
-/* Where a line's bar begins: a run of # that ends it, after a space; its length where it has none. */
+/* Start of a line's bar: a final run of # after a space; the line's length if it has none. */
 static size_t bar_of(const char *line, size_t length)
 {
     size_t at = length;

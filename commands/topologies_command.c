@@ -59,7 +59,7 @@ static const char *amount(struct base_arena *arena, double value, double unit, c
     return value > 0 ? base_print(arena, format, value / unit) : "-";
 }
 
-/* How to name one: its largest accelerator type, or a shape. */
+/* An example name: its largest accelerator type, or a shape. */
 static const char *largest_words(struct base_arena *arena, const struct topo_chip *chip)
 {
     const struct topo_slice *slice = largest_slice(chip->name);

@@ -4,14 +4,14 @@
 
 #include <string.h>
 
-/* ---- what is derived ---- */
+/* ---- derived values ---- */
 
 struct facts {
     const struct topo_topology *topology;
     const struct topo_slice *slice;                           /* the accelerator type of this shape, or NULL */
     int chip_count, core_count, host_count, devices_per_host; /* of all slices */
     int64_t link_count;           /* of the torus, both directions counted once; 0 without one */
-    const struct topo_mesh *mesh; /* what --submesh or --ici-mesh asked for, or NULL */
+    const struct topo_mesh *mesh; /* the mesh of --submesh or --ici-mesh, or NULL */
 };
 
 static const struct topo_slice *slice_of_shape(const struct topo_topology *topology)
@@ -72,7 +72,7 @@ static const char *wrap_reason(struct base_arena *arena, const struct topo_topol
     return "no dimension is known to close";
 }
 
-/* Whether T5X's table fills the cores of a chip before it takes a second chip. */
+/* True if T5X's table fills the cores of a chip before it takes a second chip. */
 static bool table_takes_cores_first(struct base_arena *arena, const struct topo_topology *topology)
 {
     struct topo_mesh_request request = {.num_partitions = 2, .tile_by_host_if_needed = true};
@@ -235,7 +235,7 @@ static void text_shape(const struct facts *facts, struct base_text *out)
     base_putf(out, " chips, %d JAX devices each\n", facts->devices_per_host);
 }
 
-/* What the wraps of a twisted torus do besides closing a line. */
+/* The effect of a twisted torus's wraps, besides closing a line. */
 static void text_twist(const struct topo_topology *topology, struct base_text *out)
 {
     for (int d = 0; d < 3; d++)

@@ -17,7 +17,7 @@ bool commands_is_simulated(const struct commands_context *context)
     return network && network->kind == BASE_JSON_STRING && !strcmp(network->string, "simulated");
 }
 
-/* What is given twice is asked once. */
+/* Duplicates are answered once. */
 static bool is_listed(const struct reports_choice *choices, int count, const char *topology)
 {
     for (int i = 0; i < count; i++)
@@ -25,7 +25,7 @@ static bool is_listed(const struct reports_choice *choices, int count, const cha
     return false;
 }
 
-/* Of each choice, what --train-tokens and --device-hour-price say of it. */
+/* --train-tokens and --device-hour-price of each choice. */
 static enum base_status read_trainings(struct base_arena *arena, const struct base_arguments *arguments,
                                        struct reports_choice *choices, int count, struct base_error *error)
 {

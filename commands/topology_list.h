@@ -5,12 +5,12 @@
 #include "commands/commands.h"
 #include "reports/reports.h"
 
-/* Whether the plan's topology is a list, separated by ";". */
+/* True if the plan's topology is a list, separated by ";". */
 bool commands_lists_topologies(const struct sim_plan_text *plan);
-/* Whether collectives are sent link by link because somebody asked for it. */
+/* True if collectives are simulated on request. */
 bool commands_is_simulated(const struct commands_context *context);
-/* Fills the choice, whose plan, topology and training are set. BASE_INPUT: that topology is refused, and the others are
- * asked. */
+/* Fills the choice, whose plan, topology and training are set. BASE_INPUT: that topology is refused; the others go on.
+ */
 typedef enum base_status commands_ask_topology(void *where, struct reports_choice *choice, struct base_error *error);
 enum base_status commands_each_topology(struct commands_context *context, const struct base_arguments *arguments,
                                         const struct sim_plan_text *plan, commands_ask_topology *ask, void *where,

@@ -8,8 +8,7 @@
 /* A price without a run is that of so many target tokens. */
 static const double priced_tokens = 1e9;
 
-/* "v4=3.2": of a topology as it was given, or of all topologies of a chip; without a name, of what stands at its place.
- */
+/* "v4=3.2": for a topology as given, or for all topologies of a chip; without a name, by position. */
 struct price {
     const char *name, *chip; /* NULL: has none */
     double of_device_hour;
@@ -97,7 +96,7 @@ static enum base_status price_by_name(struct price *prices, int price_count, con
     return refuse_unused(prices, price_count, error);
 }
 
-/* One price is that of one kind of chip; several stand in the order of the topologies. */
+/* A single price is for one kind of chip; several are in the order of the topologies. */
 static enum base_status price_by_place(const struct price *prices, int price_count, const char *const *chips, int count,
                                        struct reports_training *out, struct base_error *error)
 {
@@ -126,7 +125,7 @@ static enum base_status read_device_prices(struct base_arena *arena, const char 
     BASE_TRY(read_prices(arena, given, &prices, &price_count, error));
     for (int i = 0; i < count; i++) {
         struct topo_topology topology;
-        struct base_error ignored; /* who asks it says what is wrong */
+        struct base_error ignored; /* the caller reports the error */
         chips[i] = topo_parse(arena, topologies[i], &topology, &ignored) == BASE_OK
                        ? base_copy(arena, topology.chip.name)
                        : "";

@@ -1,4 +1,4 @@
-/* Private to commands/: what tune shares between searches of training and of inference. */
+/* Private to commands/: shared by searches of training and of inference. */
 #ifndef COMMANDS_TUNE_H
 #define COMMANDS_TUNE_H
 
@@ -12,8 +12,7 @@
  * many. */
 enum base_status commands_tune_values(struct base_arena *arena, const char *option, const char *text, char separator,
                                       struct tuner_values *out, struct base_error *error);
-/* What stands between values of the key: a comma where none of its values has one, and a semicolon where words or
- * numbers are given so. */
+/* The separator of the key's values: a comma, or a semicolon if values contain commas. */
 char commands_tune_separator(struct base_arena *arena, enum sim_key key, const char *text);
 /* In percent of a device's memory, with or without the sign, or in bytes of that topology's; NULL: the default. */
 #define COMMANDS_DEFAULT_HEADROOM "2"
@@ -37,7 +36,7 @@ enum base_status commands_tune_limits(const struct commands_context *context, co
 /* --emit; NULL: not given. */
 enum base_status commands_tune_emit_format(const struct base_arguments *arguments, const char **out,
                                            struct base_error *error);
-/* What starts the best plan; BASE_INPUT names what the plan says and what starts it cannot. */
+/* The best plan's launcher; BASE_INPUT names a feature that it lacks. */
 enum base_status commands_tune_launch(struct commands_context *context, const struct sim_plan_text *best,
                                       const char *format, struct base_text *out, struct base_error *error);
 
@@ -49,16 +48,16 @@ enum base_status commands_tune_take_risk(struct commands_context *context, const
 enum base_status commands_tune_risk_of(struct commands_context *context, const struct base_arguments *arguments,
                                        const struct sim_plan_text *text, double *risk_frac, double *headroom_frac,
                                        struct base_error *error);
-/* How far the prediction of that plan of the space may be off, in the report. */
+/* The confidence of that plan's prediction, in the report. */
 enum base_status commands_tune_confidence(struct commands_context *context, const struct tuner_space *space,
                                           struct tuner_plan chosen, struct reports_prediction *report,
                                           struct base_error *error);
-/* What the best plan is sure to do (--risk). */
+/* The best plan at an accepted risk (--risk). */
 enum base_status commands_tune_add_uncertain(struct commands_context *context, const struct tuner_space *space,
                                              const struct tuner_result *result, struct reports_tuned *report,
                                              struct base_error *error);
 
-/* tune_detail.c. A plan once more, with what only a report needs; passes: filled with its schedule, unless NULL. */
+/* tune_detail.c. Predicts a plan again, with details for the report; passes: filled with its schedule, unless NULL. */
 enum base_status commands_tune_detail(struct commands_context *context, const struct sim_plan_text *text,
                                       enum model_step step, struct sim_passes *passes, struct reports_prediction *out,
                                       struct base_error *error);
@@ -67,12 +66,12 @@ enum base_status commands_tune_detail_ranked(struct commands_context *context, c
                                              const struct tuner_result *result, struct reports_prediction *plans,
                                              struct base_error *error);
 
-/* A search. Where no plan leaves the headroom and some fit without it, a second one, in what is left of the time, finds
- * the fastest of these. */
+/* A search. If no plan leaves the headroom and some fit without it, a second search, in the remaining time, finds the
+ * fastest of these. */
 enum base_status commands_tune_search_once(struct tuner_space *space, const struct tuner_options *options,
                                            struct tuner_result *out, struct base_error *error);
-/* tune_newest.c. The same; what is found on TPUs and the newest compiler refuses is left out, and counted, and the
- * search goes on, over the space of the request that is built again. */
+/* tune_newest.c. The same; plans on TPUs that the newest compiler refuses are dropped and counted, and the search goes
+ * on, over the request's space built again. */
 enum base_status commands_tune_search(struct commands_context *context, const struct tuner_request *request,
                                       struct tuner_space *space, const struct tuner_options *options,
                                       struct tuner_result *out, struct base_error *error);

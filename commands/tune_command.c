@@ -266,8 +266,8 @@ static void warn_of_experts(struct commands_context *context, const struct sim_p
                       "--ici-mesh data=1,fsdp,expert,tensor");
 }
 
-/* What the model says of the plan. A decoder has no inputs: those of the default go unsaid, and those that somebody
- * gave with a warning. */
+/* Adjusts lengths to the model. A decoder has no inputs: default ones are dropped silently, given ones with a warning.
+ */
 static enum base_status forget_inputs(struct commands_context *context, const struct base_arguments *arguments,
                                       struct sim_plan_text *plan, struct base_error *error)
 {

@@ -1,4 +1,4 @@
-/* The plans that a search ranks, predicted once more with what only a report needs. */
+/* Predicts a search's ranked plans again, with details for the report. */
 #include "commands/tune.h"
 
 enum base_status commands_tune_detail(struct commands_context *context, const struct sim_plan_text *text,
@@ -39,7 +39,7 @@ enum base_status commands_tune_detail_ranked(struct commands_context *context, c
     return BASE_OK;
 }
 
-/* What the search for tight plans did counts in the answer, too. */
+/* Adds the work of the search for tight plans to the answer's counts. */
 static void add_search(struct tuner_result *out, const struct tuner_result *other)
 {
     out->counts.evaluated += other->counts.evaluated;

@@ -1,5 +1,5 @@
-/* What a search on TPUs finds, asked of the newest compiler. The bounds of a search hold for the compiler of the
- * software's date; whoever runs the plan today compiles it with another, which may need more memory. */
+/* Checks a search's results on TPUs with the newest compiler. The bounds of a search hold for the compiler of the
+ * software's date; a run today uses another one, which may need more memory. */
 #include "commands/tune.h"
 
 #include <math.h>
@@ -16,7 +16,7 @@ static enum base_status predict_newest(struct commands_context *context, const s
     return sim_predict(context->cache, &plan, out, NULL, error);
 }
 
-/* What the newest compiler said of a list: the share of a device's memory that the best of the refused lacks. */
+/* The newest compiler's verdicts on a list: the largest relative lack of memory among refused plans. */
 struct asked {
     double lacking_frac;
 };
@@ -49,8 +49,8 @@ static enum base_status leave_taken(struct commands_context *context, const stru
     return BASE_OK;
 }
 
-/* The next search is for more plans, or, where there are no more and none is taken, for plans with what the refused
- * lacked beside the headroom. false: there is none. */
+/* The next search asks for more plans or, if there are no more and none is accepted, for plans with more headroom, by
+ * the refused plans' lack. false: none is left. */
 static bool widen(const struct tuner_options *options, const struct tuner_result *result, int found,
                   const struct asked *asked, struct tuner_options *next)
 {
@@ -70,7 +70,7 @@ enum base_status commands_tune_search(struct commands_context *context, const st
     enum { MOST_SEARCHES = 8 };
     struct tuner_options next = *options;
     struct asked asked = {0};
-    struct tuner_result first; /* whose best that is refused is the answer's, and its front */
+    struct tuner_result first; /* with the refused best plan and front for the answer */
     const bool one_each = space->search_rules || space->saved.value;
     for (int i = 0; i < MOST_SEARCHES; i++) {
         if (i) BASE_TRY(tuner_space_build(context->arena, context->cache, request, space, error));
@@ -84,7 +84,7 @@ enum base_status commands_tune_search(struct commands_context *context, const st
         if (!widen(options, out, found, &asked, &next)) break;
     }
     const bool had_less = next.headroom_frac > options->headroom_frac;
-    /* A search of rules or of remat by tensor adds to its space, and what another one found is none of it. */
+    /* A search of rules or of per-tensor remat extends its space; plans of another search are not in it. */
     if (had_less && !out->plan_count && !one_each) *out = first;
     if (!one_each) out->front = first.front, out->front_count = first.front_count;
     if (had_less) { /* tight plans are those of another headroom */
@@ -94,7 +94,7 @@ enum base_status commands_tune_search(struct commands_context *context, const st
         out->refused_text = first.refused_text;
         out->refused_peak_bytes = first.refused_peak_bytes;
     }
-    /* Of remat by tensor and of rules without a name the best of each plan alone is ranked. */
+    /* Only the best per-tensor remat and unnamed rule set of each plan are ranked. */
     out->unasked = had_less || (out->refused_count && (one_each || !out->plan_count));
     out->proven_optimal = out->proven_optimal && !out->unasked;
     return BASE_OK;

@@ -1,4 +1,4 @@
-/* Options of tune that searches of training, of stages and of inference share, and what starts the plan they find. */
+/* Options of tune shared by searches of training, of stages and of inference, and the launcher of the plan found. */
 #include "commands/topology_list.h"
 #include "commands/tune.h"
 
@@ -8,7 +8,7 @@ enum { MOST_VALUES = 4096 };
 
 /* ---- the space that is asked for ---- */
 
-/* What stands twice is one value. */
+/* Duplicate values count once. */
 static void add_value(struct tuner_values *values, const char *value)
 {
     for (int i = 0; i < values->count; i++)

@@ -31,7 +31,7 @@ enum base_status commands_tune_refuse_lists(const struct sim_plan_text *plan, st
     return BASE_OK;
 }
 
-/* Options that a search of plans with stages cannot follow, each with the reason and what may be done instead. */
+/* Options that a search of pipeline plans does not support, each with the reason and an alternative. */
 static const struct {
     const char *option, *why;
 } others[] = {
@@ -74,7 +74,7 @@ static enum base_status read_dimension(struct base_arena *arena, enum tuner_stag
     return BASE_OK;
 }
 
-/* Of the layers of a plan's stages the fastest are sought, by an integer program. */
+/* An integer program searches the best layers per stage. */
 static enum base_status refuse_with_layers(const struct base_arguments *arguments,
                                            const struct tuner_stages_request *request, struct base_error *error)
 {

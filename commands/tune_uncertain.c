@@ -1,4 +1,4 @@
-/* `tune --risk`: what a search cannot know, as an option and in its answer. */
+/* `tune --risk`: uncertainty as an option and in the answer. */
 #include "commands/tune.h"
 
 #include <string.h>

@@ -1,8 +1,8 @@
-/* `verify`: the real XLA:TPU compiler judges a plan, without a TPU, or the devices that it is for run it (--run), and
- * what they say is laid beside the prediction. */
+/* `verify`: the real XLA:TPU compiler's verdict on a plan, without a TPU, or a run on the plan's devices (--run),
+ * compared with the prediction. */
 #include "commands/judging.h"
 
-/* What cannot be asked is refused before anybody is sent for Python. */
+/* Refuses unsupported plans before asking for Python. */
 static enum base_status check(struct commands_context *context, const struct base_arguments *arguments,
                               const struct sim_plan_text *text, struct base_error *error)
 {

@@ -1,5 +1,5 @@
-/* What an answer's reader has to know of its input: warnings stand in the answer itself, at its head; notes of what was
- * passed over are one line beside it, or all of them where --notes asks. */
+/* Messages about an answer's input: warnings at the head of the answer; notes on ignored input in one line on stderr,
+ * or all of them with --notes. */
 #include "commands/commands.h"
 #include "reports/reports.h"
 #include "sim/predict/predict.h"
@@ -29,7 +29,7 @@ void commands_note_model(struct commands_context *context, const char *model)
     if (gin) commands_note_gin(context, gin, context->lists_notes ? COMMANDS_NOTES_LISTED : COMMANDS_NOTES_COUNTED);
 }
 
-/* What changes values alone concerns who computes them; to all others it is a note. */
+/* Differences in values alone matter to commands that compute; elsewhere they are notes. */
 void commands_note_gin(struct commands_context *context, const struct model_gin *gin, enum commands_notes as)
 {
     const int notes = gin->note_count + (context->computes ? 0 : gin->difference_count);
@@ -73,8 +73,8 @@ void commands_warn_of_untold(struct commands_context *context, struct base_arena
                                  unreplayed, plan->software));
 }
 
-/* Of the peak of products in the plan's dtype; 0: nothing is judged by it, as a local device's rate is what its
- * products reach. */
+/* Share of the peak rate of products in the plan's dtype; 0: no judgement, since a local device's rate is measured on
+ * its products. */
 static double products_frac(const struct sim_plan *plan, const struct sim_prediction *p)
 {
     if (plan->options.step != MODEL_STEP_TRAIN || sim_is_executed(plan)) return 0;
@@ -98,7 +98,7 @@ void commands_warn_of_copies(struct commands_context *context, const struct sim_
 {
     const struct sim_profile *profile = &plan->placement->profile;
     const bool is_megatron =
-                   profile->bucket_parameters > 0, /* whose later bridge gathers parameters as products read */
+                   profile->bucket_parameters > 0, /* its later bridge gathers parameters as products read them */
         gathers_quantized = profile->traits >> MODEL_TRAIT_ENGINE_CASTS & 1;
     char bytes[BASE_HUMANE];
     if (!is_megatron || gathers_quantized || !model_dtype_is_quantized(plan->options.dtype)) return;
@@ -138,8 +138,8 @@ static bool has_rule_for(const struct model_rules *rules, const char *logical)
     return false;
 }
 
-/* Experts are those of T5X, whoever trains; and rules that do not know their axes leave every expert whole on every
- * device, which nobody wants and many forget. */
+/* Experts are modelled as T5X's under any software; and rules without their axes replicate every expert, which is
+ * rarely intended. */
 void commands_warn_of_experts(struct commands_context *context, const struct sim_plan_text *text,
                               const struct model_config *config)
 {

@@ -1,4 +1,4 @@
-/* `predict --what-if`: the plan's neighbours, each with one key otherwise. What is refused says why. */
+/* `predict --what-if`: the plan's neighbours, each with one changed key. Refused ones give the reason. */
 #include "commands/what_if.h"
 
 #include <stdlib.h>
@@ -9,7 +9,7 @@ enum { MOST_VALUES = 24 };
 struct values {
     struct base_arena *arena;
     const struct sim_plan *plan;
-    const char *now; /* what the plan has, as an option says it; NULL: it is not said */
+    const char *now; /* the plan's value, spelled as an option; NULL: not given */
     const char *all[MOST_VALUES];
     int count;
 };

@@ -1,5 +1,5 @@
-/* How far predictions are from measurements: by row, by group, and in all. Memory does not grow with the table: beyond
- * the first thousand measured rows only sums are kept. */
+/* Errors of predictions against measurements: by row, by group, and in total. Memory does not grow with the table:
+ * beyond the first thousand measured rows only sums are kept. */
 #include "reports/reports.h"
 
 #include <math.h>

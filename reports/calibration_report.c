@@ -1,4 +1,4 @@
-/* A calibration: the profile that comes out, and what it means for people. */
+/* A calibration: the resulting profile, and its meaning for people. */
 #include "reports/reports.h"
 
 #include <string.h>
@@ -14,7 +14,7 @@ static void put_start(struct base_json_writer *w, const struct reports_calibrati
     }
 }
 
-/* A share of what hardware does at most cannot come out much nearer to 1: then it stands for something else, too. */
+/* A share of the hardware's peak that is close to 1 has absorbed another effect. */
 static bool is_at_limit(const struct sim_calibrated *k)
 {
     const double near_one = 0.97;
@@ -148,7 +148,7 @@ static void text_constants(const struct sim_calibration *c, struct base_text *ou
     }
 }
 
-/* What no number should be read from. */
+/* Constants that the measurements do not determine. */
 static void text_untold(const struct sim_calibration *c, struct base_text *out)
 {
     for (int i = 0; i < c->untold_count; i++)

@@ -1,10 +1,10 @@
-/* One question asked of several topologies, as a table: what if it were another machine? */
+/* One question for several topologies, as a table. */
 #include "reports/reports.h"
 
 #include <math.h>
 #include <string.h>
 
-/* What is made small. A price is that of a token. */
+/* The quantity to minimise. A price is that of a token. */
 static double cost_of(const struct reports_choice *c, enum tuner_objective objective)
 {
     const struct sim_prediction *p = c->prediction.prediction;
@@ -18,7 +18,7 @@ static bool is_usable(const struct reports_choice *c)
     return !c->refused && c->prediction.prediction->fits && !c->tight;
 }
 
-/* Of those that are not done (NULL: of all). */
+/* Index of the best one not yet done (NULL: of all). */
 static int best_of(const struct reports_choice *choices, int count, enum tuner_objective objective, const bool *done)
 {
     int best = -1;
@@ -65,7 +65,7 @@ static bool is_any_tight(const struct reports_choice *choices, int count)
     return false;
 }
 
-/* What all plans have in common, and which run it is that they are asked about. */
+/* Common keys of all plans, and the question's training run. */
 static void put_heading(const struct reports_choice *choices, int count, struct base_text *out)
 {
     struct sim_plan_text shared = {0};
@@ -129,7 +129,7 @@ static void put_choice(struct base_json_writer *w, const struct reports_choice *
     base_json_close(w, '}');
 }
 
-/* As of a search of one topology: the best first. */
+/* As in a search of one topology: the best first. */
 static void put_plans(struct base_json_writer *w, const struct reports_choice *choices, int count,
                       enum tuner_objective objective)
 {

@@ -1,4 +1,4 @@
-/* A run beside its prediction: where they differ, and by how much. */
+/* A run against its prediction: their differences. */
 #include "reports/page.h"
 
 #include <math.h>

@@ -1,4 +1,4 @@
-/* The plans that a search looked at, one by one, as columns: what its page draws. */
+/* The plans explored by a search, as columns for its page. */
 #include "reports/reports.h"
 
 #include <math.h>
@@ -24,7 +24,8 @@ struct reports_looked *reports_looked_new(struct base_arena *arena)
     return looked;
 }
 
-/* What fits before what was predicted and does not, and these before what a bound decided; then the faster. */
+/* Plans that fit come before predicted ones that do not, and these before those decided by a bound; then the faster
+ * first. */
 static int by_worth(const void *left, const void *right)
 {
     const struct plan *a = left, *b = right;

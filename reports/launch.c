@@ -8,7 +8,7 @@ typedef enum base_status launcher(struct base_arena *arena, const struct sim_pla
 typedef enum base_status job(struct base_arena *arena, const struct sim_plan_text *text, const struct sim_plan *plan,
                              const char *command, struct base_text *out, struct base_error *error);
 
-/* What changes an answer and no format writes. */
+/* Refuses keys that affect the answer and that the format lacks. */
 static enum base_status check_written(const char *format, const struct sim_plan *plan, struct base_error *error)
 {
     if (plan->options.lora_rank)

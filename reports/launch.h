@@ -1,23 +1,23 @@
-/* What the files that write launchers share. */
+/* Shared by the files that write launchers. */
 #ifndef REPORTS_LAUNCH_H
 #define REPORTS_LAUNCH_H
 
 #include "reports/reports.h"
 
-/* One line that says what the plan is: "t5_1_1_xl on v4-64, batch 256". */
+/* One line about the plan: "t5_1_1_xl on v4-64, batch 256". */
 void reports_launch_title(const struct sim_plan *plan, struct base_text *out);
 enum base_status reports_launch_gin(struct base_arena *arena, const struct sim_plan_text *text,
                                     const struct sim_plan *plan, struct base_text *out, struct base_error *error);
 enum base_status reports_launch_jax(struct base_arena *arena, const struct sim_plan_text *text,
                                     const struct sim_plan *plan, struct base_text *out, struct base_error *error);
-/* Jobs: command is one line that finds the plan (JSON) in $PLAN_FILE; NULL: T5X, whose run file is there. */
+/* Jobs: command is one line that finds the plan (JSON) in $PLAN_FILE; NULL: T5X, with its run file there. */
 enum base_status reports_launch_slurm(struct base_arena *arena, const struct sim_plan_text *text,
                                       const struct sim_plan *plan, const char *command, struct base_text *out,
                                       struct base_error *error);
 enum base_status reports_launch_gcloud(struct base_arena *arena, const struct sim_plan_text *text,
                                        const struct sim_plan *plan, const char *command, struct base_text *out,
                                        struct base_error *error);
-/* What a job has in $PLAN_FILE. */
+/* Writes a job's $PLAN_FILE. */
 enum base_status reports_launch_put_file(struct base_arena *arena, const struct sim_plan_text *text,
                                          const struct sim_plan *plan, const char *command, struct base_text *out,
                                          struct base_error *error);
@@ -34,11 +34,11 @@ enum base_status reports_launch_maxtext(struct base_arena *arena, const struct s
                                         const struct sim_plan *plan, struct base_text *out, struct base_error *error);
 enum base_status reports_launch_deepspeed(struct base_arena *arena, const struct sim_plan_text *text,
                                           const struct sim_plan *plan, struct base_text *out, struct base_error *error);
-/* "megatron", "torchtitan" or "nanotron": what a Slurm job has in $PLAN_FILE. */
+/* "megatron", "torchtitan" or "nanotron": the $PLAN_FILE of a Slurm job. */
 enum base_status reports_launch_settings(struct base_arena *arena, const char *format, const struct sim_plan *plan,
                                          struct base_text *out, struct base_error *error);
 
-/* launch_infer.c: of a plan of inference, what infer.py is told beside model and partitioner. */
+/* launch_infer.c: bindings of infer.py for a plan of inference, besides model and partitioner. */
 void reports_launch_put_infer(const struct sim_plan_text *text, const struct sim_plan *plan, struct base_text *out);
 
 #endif

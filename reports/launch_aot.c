@@ -1,6 +1,6 @@
-/* A plan as one Python file that has the real XLA:TPU compiler compile it, without a TPU, or runs it on the devices
- * that it is for. What differs from plan to plan stands at its head as JSON; the program below that is the same for
- * all: the step (aot_step.py), what runs it (aot_run.py), and what reads the compiler's dumps of it (aot_dumps.py). */
+/* A plan as one Python file that compiles it with the real XLA:TPU compiler, without a TPU, or runs it on its devices.
+ * The plan's values are JSON at its head; the program below is the same for all: the step (aot_step.py), its driver
+ * (aot_run.py), and a reader of the compiler's dumps (aot_dumps.py). */
 #include "reports/launch.h"
 
 #include <string.h>
@@ -12,7 +12,7 @@ static enum base_status refuse(const char *key, const char *what, const char *wo
     return base_fail(error, BASE_INPUT, "%s: %s cannot be written for the compiler; use %s", key, what, would);
 }
 
-/* What a plan may say and the program has none of: quantized products, state in bfloat16, masks, lists of tensors. */
+/* Refuses keys that the program lacks: quantized products, state in bfloat16, masks, lists of tensors. */
 static enum base_status check_numbers(const struct sim_plan *plan, struct base_error *error)
 {
     const enum model_remat remat = plan->options.remat;
@@ -61,7 +61,7 @@ static const char *compiler_name(const char *chip)
     return !strcmp(chip, "v5p") ? "v5" : chip;
 }
 
-/* What libtpu has to be told of a slice that is not there. */
+/* libtpu's description of an absent slice. */
 static void put_slice(const struct topo_topology *t, struct base_arena *arena, struct base_json_writer *w)
 {
     bool flat = t->chip.torus_rank == 2, megacore = t->chip.cores_per_chip > t->chip.jax_devices_per_chip;
@@ -202,7 +202,7 @@ enum base_status reports_launch_aot(struct base_arena *arena, const struct sim_p
     BASE_TRY(check(plan, error));
     reports_launch_title(plan, &title);
     for (char *at = title.data; *at; at++)
-        if ((unsigned char)*at < ' ') *at = ' '; /* it stands in a comment */
+        if ((unsigned char)*at < ' ') *at = ' '; /* it is part of a comment */
     base_putf(out, "# The training step of %s, for the compiler and for devices; written by meshwright export.\n",
               title.data);
     base_put(out, "import json\n\n");

@@ -1,4 +1,4 @@
-/* A plan as the file that its own software is started with, and nothing around it: what `import` reads back. */
+/* A plan as the file that starts its own software, alone: `import` reads it back. */
 #include "reports/launch.h"
 #include "reports/launch_torch.h"
 

@@ -1,7 +1,6 @@
 /* A plan on TPU VMs: one shell script that creates the slice, copies and installs, runs on all workers, shows the log
- * of one process, and stops so that nobody holds the TPU any more. gcloud's words are those of `gcloud compute tpus
- * tpu-vm create --help` (accelerator-type, or type and topology); runtime versions those of
- * cloud.google.com/tpu/docs/runtimes. */
+ * of one process, and deletes the slice at the end. Options are those of `gcloud compute tpus tpu-vm create --help`
+ * (accelerator-type, or type and topology); runtime versions those of cloud.google.com/tpu/docs/runtimes. */
 #include "reports/launch.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
-/* A plan as a run file of T5X. The file is read back before it is given out: what gin did not say goes into comment
- * lines, and a plan that does not come back the same is refused. */
+/* A plan as a run file of T5X. Comment lines hold the keys that gin lacks. The file is read back before it is printed,
+ * and a plan that comes back different is refused. */
 #include "reports/launch.h"
 
 #include <string.h>
@@ -12,13 +12,13 @@ void reports_launch_title(const struct sim_plan *plan, struct base_text *out)
 
 /* ---- the model ---- */
 
-/* T5X has three policies; selective recomputation saves about what minimal saves. */
+/* T5X has three policies; selective recomputation saves about as much as minimal. */
 static const char *remat_name(enum model_remat remat)
 {
     return remat == MODEL_REMAT_NONE ? "none" : remat == MODEL_REMAT_FULL ? "full" : "minimal";
 }
 
-/* The gin file of T5X that a zoo name stands for; NULL: the model is no zoo name. */
+/* T5X's gin file of a zoo name; NULL: no zoo name. */
 static const char *find_source(struct base_arena *arena, const char *name)
 {
     int count;
@@ -47,7 +47,7 @@ static void put_model(struct base_arena *arena, const struct sim_plan *plan, str
 
 /* ---- the run ---- */
 
-/* Only what the plan says: T5X's model files have values of their own. */
+/* Only given keys: T5X's model files have values of their own. */
 static void put_loss(const struct sim_plan_text *text, struct base_text *out)
 {
     static const struct {
@@ -192,7 +192,7 @@ static void put_partitioner(const struct sim_plan_text *text, const struct sim_p
     put_rules(plan, out);
 }
 
-/* What the bindings of a model with experts name; gin knows an import in its own file alone. */
+/* Imports for a MoE model's bindings; gin resolves an import in its own file alone. */
 static void put_expert_imports(const struct sim_plan *plan, struct base_text *out)
 {
     const bool experts = plan->config->experts.count > 0;
@@ -250,7 +250,7 @@ static enum base_status put_body(struct base_arena *arena, const struct sim_plan
     return BASE_OK;
 }
 
-/* ---- what gin does not say ---- */
+/* ---- keys that gin lacks ---- */
 
 static enum base_status read_back(struct base_arena *arena, const struct base_text *body, struct sim_plan_text *out,
                                   struct base_error *error)
@@ -297,7 +297,7 @@ static void put_comments(const struct sim_plan_text *text, const struct sim_plan
         if (!is_said && !unreadable)
             base_putf(out, "# meshwright: %s = %s\n", sim_plan_keys[key].name, text->values[key]);
     }
-    /* Bound above although the plan does not say them, since what T5X's own files bind may be something else. */
+    /* These are bound above even if not given, since T5X's own files may bind another value. */
     for (int key = 0; key < SIM_KEY_COUNT; key++) {
         const bool bound = !sim_key_is_given(text, SIM_STEP) || sim_key_is_given(said, (enum sim_key)key);
         if (!sim_plan_keys[key].gin_binds || sim_key_is_given(text, (enum sim_key)key) || !bound) continue;
@@ -313,7 +313,7 @@ static enum base_status check_whole(const struct sim_plan_text *text, const stru
     for (int key = 0; key < SIM_KEY_COUNT; key++) {
         const char *given = sim_key_is_given(text, (enum sim_key)key) ? text->values[key] : "",
                    *got = back->values[key] ? back->values[key] : "";
-        const bool bound_anyway = key == SIM_PARAMETER_DTYPE && !*given; /* infer.gin always says what it restores */
+        const bool bound_anyway = key == SIM_PARAMETER_DTYPE && !*given; /* infer.gin always binds the restored dtype */
         if (!bound_anyway && strcmp(given, got) != 0 && !is_model_file(text, key))
             return base_fail(error, BASE_INPUT, "%s: %.200s would come back from gin as %.200s; use another spelling",
                              sim_plan_keys[key].name, *given ? given : "nothing", *got ? got : "nothing");

@@ -1,10 +1,10 @@
-/* What a run file of T5X's infer.py says beside model and partitioner: the mode, the dtype that parameters are restored
- * as, and how answers are decoded. */
+/* Bindings of T5X's infer.py besides model and partitioner: the mode, the dtype of restored parameters, and decoding.
+ */
 #include "reports/launch.h"
 
 #include <string.h>
 
-/* Of each key that is given: whose parameter it is. NULL: of the model's class itself. */
+/* Owner of each given key's parameter. NULL: the model's class itself. */
 static const struct {
     enum sim_key key;
     const char *callee, *parameter;

@@ -1,5 +1,5 @@
-/* A plan's mesh and shardings as a few lines of plain JAX. The order of the devices is read off the mesh itself, so
- * that the lines say what T5X does without repeating how it decides. */
+/* A plan's mesh and shardings as a few lines of plain JAX. The order of devices is read off the mesh, so that the lines
+ * show T5X's result without its algorithm. */
 #include "reports/launch.h"
 
 #include <string.h>
@@ -56,7 +56,7 @@ static bool keeps(const struct topo_mesh *mesh, const struct order *order)
     return true;
 }
 
-/* False: the devices do not stand in an order of this kind. */
+/* False: the devices are in another kind of order. */
 static bool find_order(const struct topo_mesh *mesh, struct order *out)
 {
     struct order order = {.count = 0};
@@ -249,7 +249,7 @@ enum base_status reports_launch_jax(struct base_arena *arena, const struct sim_p
                          plan->topology_text);
     reports_launch_title(plan, &title);
     for (char *at = title.data; *at; at++)
-        if ((unsigned char)*at < ' ') *at = ' '; /* it stands in a comment */
+        if ((unsigned char)*at < ' ') *at = ' '; /* it is part of a comment */
     base_putf(
         out,
         "# Mesh and shardings of %s, as %s makes them; written by meshwright export.\nimport jax\nimport numpy as np\n"

@@ -15,7 +15,7 @@ static const char *axis_name(const struct sim_plan *plan, const char *axis)
     return !strcmp(axis, "data") && !strcmp(plan->rules_text, "zero3") ? "fsdp" : axis;
 }
 
-/* base.yml fills what it does not say: fsdp inside a slice, data over slices. */
+/* base.yml's defaults of omitted axes: fsdp inside a slice, data over slices. */
 static void put_axes(const struct sim_plan *plan, const char *level, const struct topo_axes *axes, const char *between,
                      struct base_text *out)
 {

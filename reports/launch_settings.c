@@ -81,7 +81,7 @@ static void put_dropout(const struct sim_plan *plan, const char *hidden, const c
     put_real(attention, rate, out);
 }
 
-/* ---- sizes that Megatron-LM, DeepSpeed's fork of it and NeMo are told alike, each in its spelling ---- */
+/* ---- sizes common to Megatron-LM, DeepSpeed's fork of it and NeMo, each in its spelling ---- */
 
 enum spelling { MEGATRON_SPELLING, NEMO_SPELLING, SPELLING_COUNT };
 
@@ -90,7 +90,7 @@ static void put_sizes(const struct sim_plan *plan, const struct reports_torch_si
 {
     static const char *const forms[SPELLING_COUNT] = {"--%s %lld\n", "model.%s=%lld\n"};
     const struct model_config *c = plan->config;
-    /* Megatron-LM wants a seed above 0, and so does what is built on it; 0 is that of a plan that does not say one. */
+    /* Megatron-LM and its descendants need a seed above 0; 0 is the default of a plan. */
     const struct {
         const char *names[SPELLING_COUNT];
         int64_t value;
@@ -118,7 +118,7 @@ static void put_megatron_model(const struct sim_plan *plan, struct base_text *ou
 {
     const struct model_config *c = plan->config;
     const bool rotary = c->position_encoding == MODEL_POSITION_ROTARY;
-    /* NullTokenizer has one token more than it is told, for the end of a document (megatron/tokenizer/tokenizer.py). */
+    /* NullTokenizer adds one token, for the end of a document (megatron/tokenizer/tokenizer.py). */
     const struct number numbers[] = {{"num-query-groups", c->num_kv_heads != c->num_heads ? c->num_kv_heads : left_out},
                                      {"vocab-size", c->vocab_size - 1}};
     const struct line lines[] = {

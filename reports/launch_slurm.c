@@ -1,12 +1,11 @@
-/* A plan as a Slurm job: one task a GPU node, as T5X counts processes, with the plan inside. What a job runs is T5X,
- * the plan's own software under torchrun, or any command, which finds the plan in $PLAN_FILE. */
+/* A plan as a Slurm job: one task per GPU node, as T5X counts processes, with the plan inside. The job runs T5X, the
+ * plan's own software under torchrun, or any command, which finds the plan in $PLAN_FILE. */
 #include "reports/launch.h"
 #include "reports/launch_torch.h"
 
 #include <string.h>
 
-/* The plan goes to the shell only inside a here-document and in numbers; the job's name keeps what any shell takes as
- * it is. */
+/* The shell sees the plan only in a here-document and as numbers; the job's name keeps only safe characters. */
 static void put_job_name(const struct sim_plan *plan, struct base_text *out)
 {
     enum { LONGEST = 40 };
@@ -22,7 +21,7 @@ const char reports_t5x_command[] =
     "python3 -m t5x.train --gin_file=\"$PLAN_FILE\" --gin.MODEL_DIR=\"\\\"$MODEL_DIR\\\"\" "
     "--gin.MIXTURE_OR_TASK_NAME=\"\\\"$MIXTURE_OR_TASK_NAME\\\"\" --gin.TRAIN_STEPS=\"$TRAIN_STEPS\"";
 
-/* What stands in a comment of the script must not end it. */
+/* A comment of the script must stay on one line. */
 static enum base_status check_line(const char *key, const char *text, struct base_error *error)
 {
     for (const char *c = text; *c; c++)
@@ -53,7 +52,7 @@ enum base_status reports_launch_put_file(struct base_arena *arena, const struct 
     return BASE_OK;
 }
 
-/* Where processes find each other, as jax.distributed and T5X take it. */
+/* Address of the coordinator, as jax.distributed and T5X take it. */
 static const char several[] = " --multiprocess_gpu --coordinator_address=\"$COORDINATOR_ADDRESS\" "
                               "--process_count=\"$SLURM_NTASKS\" --process_index=\"$SLURM_PROCID\"";
 

@@ -1,5 +1,4 @@
-/* Which training software of PyTorch a plan can be given to, and what of a plan each of them lacks: that is refused,
- * never left out. */
+/* Training software of PyTorch, and the features of a plan that each lacks: a plan that needs one is refused. */
 #include "reports/launch_torch.h"
 
 #include <string.h>
@@ -69,7 +68,7 @@ bool reports_launches_itself(const struct sim_plan *plan)
     return reports_torch_job_of(plan) != NULL;
 }
 
-/* ---- what a plan needs ---- */
+/* ---- features of a plan ---- */
 
 int64_t reports_hybrid_shards(const struct sim_plan *plan)
 {
@@ -126,7 +125,7 @@ static unsigned needs_of(const struct sim_plan *plan, const struct reports_torch
     return needs | (strcmp(plan->rules_text, "zero3") != 0 ? REPORTS_TORCH_WHOLE : REPORTS_TORCH_SHARDS);
 }
 
-/* What is refused, in the words of the plan's keys. */
+/* Features that are refused, by plan key. */
 static const struct {
     unsigned need;
     const char *key, *use;
@@ -172,13 +171,13 @@ static enum base_status refuse_lacks(const struct reports_torch_job *job, unsign
     return BASE_OK;
 }
 
-/* What costs time and is said to be lacking where it is asked for. */
+/* Features that only cost time: their absence is reported if they are used. */
 static const unsigned said_if_lacking =
     REPORTS_TORCH_TENSOR | REPORTS_TORCH_SEQUENCE | REPORTS_TORCH_STAGES | REPORTS_TORCH_GPIPE | REPORTS_TORCH_CHUNKS |
     REPORTS_TORCH_CONTEXT | REPORTS_TORCH_FP8 | REPORTS_TORCH_INT8 | REPORTS_TORCH_STATE | REPORTS_TORCH_GRADIENTS;
 
-/* What is lacking in software that no settings are written for here: t5x/partitioning.py has neither stages nor context
- * parallelism (what else T5X lacks is said apart); alpa-projects/alpa@adac559f alpa/pipeline_parallel/schedules.py has
+/* Features absent from software without settings here: t5x/partitioning.py has neither stages nor context parallelism
+ * (other gaps of T5X are reported separately); alpa-projects/alpa@adac559f alpa/pipeline_parallel/schedules.py has
  * stages, and no chunks. */
 static const struct {
     const char *software;
@@ -248,7 +247,7 @@ const char *reports_undivided(struct base_arena *arena, const struct sim_plan *p
     return base_print(arena, "%s; here each microbatch is padded to whole sequences", why.text);
 }
 
-/* What none of them has, or no two alike. */
+/* Features that none has, or that differ in each. */
 static enum base_status refuse_others(const struct reports_torch_job *job, const struct sim_plan *plan,
                                       struct base_error *error)
 {

@@ -1,10 +1,10 @@
-/* Training software of PyTorch: the settings that a plan comes to in its own words, and what starts it on a node. */
+/* Training software of PyTorch: the settings of a plan, and the command that starts it on a node. */
 #ifndef REPORTS_LAUNCH_TORCH_H
 #define REPORTS_LAUNCH_TORCH_H
 
 #include "reports/reports.h"
 
-/* How a plan's devices are used, in numbers that all of these programs are told. */
+/* Degrees of parallelism, common to all of these programs. */
 struct reports_torch_sizes {
     int64_t nodes, gpus /* of a node */, tensor, data, shards /* of data, where replicas are sharded;
         else 1 */
@@ -13,7 +13,7 @@ struct reports_torch_sizes {
 };
 struct reports_torch_job {
     const char *software, *extension /* of the settings' file */, *answers /* that a job needs, separated by blanks */,
-        *command; /* behind torchrun's own options; the settings stand in $PLAN_FILE */
+        *command; /* after torchrun's own options; the settings are in $PLAN_FILE */
     unsigned can; /* bits of enum reports_torch_feature */
     void (*put)(const struct sim_plan *plan, const struct reports_torch_sizes *sizes, struct base_text *out);
 };
@@ -49,15 +49,15 @@ enum reports_torch_feature {
 
 /* The job of a plan's software, or NULL: there is none (launch_torch.c). */
 const struct reports_torch_job *reports_torch_job_of(const struct sim_plan *plan);
-/* The settings' file, and what stands in it; BASE_INPUT names what the plan says and the software lacks. */
+/* The settings file; BASE_INPUT names a feature of the plan that the software lacks. */
 enum base_status reports_torch_put(const struct reports_torch_job *job, const struct sim_plan *plan,
                                    struct reports_torch_sizes *sizes, struct base_text *out, struct base_error *error);
 
-/* ---- launch_settings.c: what each is told ---- */
+/* ---- launch_settings.c: settings of each software ---- */
 
 typedef void reports_torch_settings(const struct sim_plan *plan, const struct reports_torch_sizes *sizes,
                                     struct base_text *out);
-/* model_training.c: what the plan's model is trained with beside what a plan holds, as Megatron-LM's options. */
+/* model_training.c: training parameters of the plan's model that no plan key holds, as Megatron-LM's options. */
 void reports_put_megatron_training(const struct sim_plan *plan, struct base_text *out);
 
 reports_torch_settings reports_put_megatron, reports_put_deepspeed, reports_put_nemo, reports_put_nanotron,

@@ -1,5 +1,5 @@
-/* A plan of MaxText as one Python file that has its own train_compile compile the step, without a TPU: the arguments
- * (aot_maxtext.py), and what reads the compiler's dumps of it (aot_dumps.py). */
+/* A MaxText plan as one Python file that compiles the step with MaxText's train_compile, without a TPU: the arguments
+ * (aot_maxtext.py), and a reader of the compiler's dumps (aot_dumps.py). */
 #include "reports/launch.h"
 
 #include <string.h>

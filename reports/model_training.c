@@ -1,5 +1,5 @@
-/* What a model of the zoo is trained with and no price goes by: its rotary base, the epsilon of its norms, learning
- * rate, weight decay (model_training.csv). An exported job says them, since the software's own are another model's. */
+/* Training parameters of zoo models that affect no price: rotary base, epsilon of norms, learning rate, weight decay
+ * (model_training.csv). An exported job sets them, since the software's defaults are another model's. */
 #include "reports/launch_torch.h"
 
 #include <string.h>

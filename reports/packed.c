@@ -35,7 +35,7 @@ static void append(struct base_arena *arena, struct base_json *list, struct base
     list->count++;
 }
 
-/* Of any very long list the page holds the beginning. */
+/* The page holds only the beginning of a very long list. */
 static const struct base_json *beginning_of(struct base_arena *arena, const struct base_json *list, int most)
 {
     struct base_json *cut = new_list(arena), *last = NULL;
@@ -149,7 +149,7 @@ static bool are_names(const struct base_json *list)
     return true;
 }
 
-/* How many bytes a name has in common with the one before it, and the rest. In ASCII alone, where bytes are letters. */
+/* Length of a name's common prefix with the previous one, and the rest. ASCII only, where bytes are letters. */
 static void put_ends(struct base_json_writer *w, const struct base_json *list)
 {
     const char *before = "";
@@ -175,8 +175,8 @@ static double shown_number(double number)
     return strtod(digits, NULL);
 }
 
-/* Times that go on in a few lengths of step, as passes of a pipeline do: as words of how far it is from each to the
- * next, in whole parts of the longest. false: they do not. */
+/* Times with a few distinct steps, as passes of a pipeline have: words of steps, in multiples of a unit. false: too
+ * many distinct ones. */
 static bool put_steps(struct base_json_writer *w, const struct base_json *list)
 {
     enum { LONG = 64 };

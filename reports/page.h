@@ -1,4 +1,4 @@
-/* Private to reports/: a report as text or Markdown, written as it is told. */
+/* Private to reports/: a report as text or Markdown, written incrementally. */
 #ifndef REPORTS_PAGE_H
 #define REPORTS_PAGE_H
 

@@ -1,4 +1,4 @@
-/* What an answer says of a pipeline. */
+/* The pipeline part of an answer. */
 #include "reports/reports.h"
 
 enum { MOST_PASSES = 20000 }; /* of a document; more are counted, not listed */

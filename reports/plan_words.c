@@ -1,10 +1,10 @@
-/* A plan in a line or two of words, so that two saved answers can be told apart. */
+/* A plan in a line or two of words, which distinguish saved answers. */
 #include "reports/reports.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* What a reader looks for comes first and always; every other key follows where it is not as usual. */
+/* Keys shown first and always; others follow if they are not at their default. */
 static bool is_told(enum sim_key key)
 {
     static const enum sim_key told[] = {SIM_MODEL,         SIM_TOPOLOGY,       SIM_BATCH_SIZE,  SIM_NUM_MICROBATCHES,
@@ -31,7 +31,7 @@ static void put_mesh(const struct sim_plan_text *plan, struct base_text *out)
     if (sim_key_is_given(plan, SIM_DCN_MESH)) base_putf(out, " over slices %s", plan->values[SIM_DCN_MESH]);
 }
 
-/* What parameters and activations are in, and how tokens are chosen where they are. */
+/* dtypes of parameters and activations, and the sampling of tokens. */
 static void put_decoding(const struct sim_plan *plan, const char *dtype, struct base_text *out)
 {
     const char *parameters = model_dtype_name(plan->options.parameter_dtype);

@@ -1,11 +1,10 @@
-/* One prediction as people read it: whether it fits and why, where the time and the memory go, what would make it fit.
- */
+/* One prediction as text: whether it fits and why, time and memory by part, and changes that make it fit. */
 #include "reports/reports.h"
 
 #include <math.h>
 #include <string.h>
 
-/* Behind "It fits" or "It does NOT fit": whose verdict that is, where another account of memory has another. */
+/* After "It fits" or "It does NOT fit": whose verdict it is, if another memory model disagrees. */
 static const char *disagreement_words(const struct reports_prediction *r, struct base_arena *arena)
 {
     char peak[BASE_HUMANE];
@@ -44,7 +43,7 @@ static void put_verdict(const struct reports_prediction *r, struct base_text *ou
               100 * p->mfu_frac, p->fits ? "" : ", if it fit");
 }
 
-/* How far off that may be, and what says so. */
+/* Intervals, and the tables behind them. */
 static void put_confidence(const struct sim_confidence *c, struct base_text *out)
 {
     char step[2][BASE_HUMANE], peak[2][BASE_HUMANE];
@@ -90,7 +89,7 @@ double reports_analytic_s(const struct reports_prediction *r, int collective)
     return -1;
 }
 
-/* Where the two networks disagree by more than a reader of four digits would see. */
+/* Differences between the two network models that show in four digits. */
 static void put_disagreement(const struct reports_prediction *r, int which, struct base_text *out)
 {
     char time[BASE_HUMANE];

@@ -1,4 +1,4 @@
-/* One prediction, or one run, as the document of the contract: what scripts read. */
+/* One prediction, or one run, as the JSON document of the contract. */
 #include "reports/reports.h"
 
 /* The plan with its defaults filled in. */
@@ -62,7 +62,7 @@ static void put_time(struct base_json_writer *w, const struct sim_plan *plan, co
     base_json_close(w, '}');
 }
 
-/* How collectives were priced, where it is not the usual way. */
+/* The network model, if it is not the usual one. */
 static void put_network(struct base_json_writer *w, const struct reports_prediction *r)
 {
     if (!(r->analytic_step_s > 0)) return;
@@ -136,8 +136,8 @@ static void put_steps(struct base_json_writer *w, const struct reports_predictio
 
 enum entry_detail { WITHOUT_WORK, WITH_WORK /* flop and bytes */ };
 
-/* Every kernel and collective of the step: of a prediction with what bounds each and with its work, of a run as what
- * `report` sets beside a prediction. */
+/* Every kernel and collective of the step: of a prediction with its bound and its work; of a run for comparison with a
+ * prediction. */
 static void put_timeline(struct base_json_writer *w, const struct sim_timeline *timeline, const char *key,
                          const char *const words[SIM_BOUND_COUNT], enum entry_detail detail)
 {
@@ -184,7 +184,7 @@ static double curve_bytes(const struct sim_memory_point *point, int column, doub
     return columns[column];
 }
 
-/* What a device holds when, a column a kind of memory; the keys are those of `memory`. */
+/* Memory over time, a column per category; the keys are those of `memory`. */
 static void put_curve(struct base_json_writer *w, const struct reports_prediction *r)
 {
     static const char *const columns[] = {"parameter_bytes",  "optimizer_state_bytes", "gradient_bytes",
@@ -199,7 +199,7 @@ static void put_curve(struct base_json_writer *w, const struct reports_predictio
         sum_s += r->timeline->entries[i].time_s * (double)r->timeline->entries[i].count;
     const bool generates = r->checked->options.step == MODEL_STEP_GENERATE; /* step_s is one of its decode steps */
     const double whole_s = generates ? r->prediction->latency_s : r->prediction->step_s;
-    end_s = sum_s > 0 ? whole_s / sum_s : 1; /* what is hidden behind other work takes no time */
+    end_s = sum_s > 0 ? whole_s / sum_s : 1; /* overlapped work takes no time */
     for (int i = 0; i < curve->count; i++) base_json_put_double(w, end_s * curve->points[i].at_s);
     base_json_close(w, ']');
     for (int c = 0; c < column_count; c++) {
@@ -215,7 +215,7 @@ static void put_curve(struct base_json_writer *w, const struct reports_predictio
     base_json_close(w, '}');
 }
 
-/* Which kinds of source the result rests on, so that nobody takes an assumption for a measurement. */
+/* Kinds of sources behind the result, so that assumptions are not mistaken for measurements. */
 static void put_constants(struct base_json_writer *w, const struct sim_profile *profile)
 {
     base_json_member_open(w, "constants", '[');
@@ -231,7 +231,7 @@ static void put_constants(struct base_json_writer *w, const struct sim_profile *
     base_json_close(w, ']');
 }
 
-/* What the compiler of that software does behind the partitioner. */
+/* Passes of the software's compiler after the partitioner. */
 static void put_passes(struct base_json_writer *w, const struct sim_plan *plan)
 {
     base_json_member_open_inline(w, "passes", '[');
@@ -240,7 +240,7 @@ static void put_passes(struct base_json_writer *w, const struct sim_plan *plan)
     base_json_close(w, ']');
 }
 
-/* Whose compiler the answer is for and whose account of memory, and where another account says otherwise, which. */
+/* The answer's compiler and memory model, and the verdict of another model if it differs. */
 static void put_compiler(struct base_json_writer *w, const struct reports_prediction *r)
 {
     const char *compiler = reports_compiler_words(w->text->arena, r->checked);
@@ -255,7 +255,7 @@ static void put_compiler(struct base_json_writer *w, const struct reports_predic
     base_json_close(w, '}');
 }
 
-/* What follows the plan in its document. */
+/* The rest of the document, after the plan. */
 static void put_answer(struct base_json_writer *w, const struct reports_prediction *r)
 {
     const struct sim_prediction *p = r->prediction;

@@ -8,10 +8,10 @@
 
 /* ---- a plan in words (plan_words.c) ---- */
 
-/* "batch 896 in 4 microbatches, lengths 512 and 512, submesh 4,2,2,1, …": what every answer says of its plan. */
+/* "batch 896 in 4 microbatches, lengths 512 and 512, submesh 4,2,2,1, …": the plan's line in every answer. */
 const char *reports_plan_words(struct base_arena *arena, const struct sim_plan *plan);
-/* The plan as its software would be told, "TP 4, DP 32, micro batch 1, 64 microbatches"; NULL: nobody knows how
- * (software_words.c). */
+/* The plan in its software's words, "TP 4, DP 32, micro batch 1, 64 microbatches"; NULL: none known (software_words.c).
+ */
 const char *reports_software_words(struct base_arena *arena, const struct sim_plan *plan);
 /* Devices that parameters are sharded over where each such group is a replica (a mesh of data and fsdp alone); else 1
  * (launch_torch.c). */
@@ -27,15 +27,15 @@ const char *reports_assumed_words(struct base_arena *arena, const struct sim_pla
 /* The same as a member "assumed" of an object; no member if there is none. */
 void reports_put_assumed(struct base_arena *arena, const struct sim_plan_text *given, const struct sim_plan *checked,
                          struct base_json_writer *w);
-/* Whose compiler a plan on TPUs is for, "XLA:TPU of 2026-06 (libtpu 0.0.42)"; NULL elsewhere. */
+/* The compiler of a plan on TPUs, "XLA:TPU of 2026-06 (libtpu 0.0.42)"; NULL elsewhere. */
 const char *reports_compiler_words(struct base_arena *arena, const struct sim_plan *plan);
 /* "generate" and the like, as --step has them. */
 const char *reports_step_name(enum model_step step);
 
-/* "all with batch_size 896, optimizer adamw, dtype bfloat16": the keys that are given but for model and topology, where
- * they are not as usual; a line, or nothing. */
+/* "all with batch_size 896, optimizer adamw, dtype bfloat16": given keys without model and topology, if not at their
+ * default; a line, or nothing. */
 void reports_put_shared(const struct sim_plan_text *shared, struct base_text *out);
-/* What is given, with the rules, optimizer, dtype and remat that the plan has where that says none. */
+/* Given keys, and the plan's rules, optimizer, dtype and remat if none are given. */
 struct sim_plan_text reports_plan_said(struct base_arena *arena, const struct sim_plan_text *given,
                                        const struct sim_plan *checked);
 /* With the optimizer and the dtype that it has where it says none. */
@@ -43,8 +43,8 @@ struct sim_plan_text reports_said_filled(struct sim_plan_text plan);
 
 /* ---- rules in words (rule_words.c) ---- */
 
-/* "megatron but vocab->data, batch->data+model": of a JSON list the documented set that comes nearest, with what is
- * otherwise; a name stays. What logical axes a set never shards need not be said. */
+/* "megatron but vocab->data, batch->data+model": a JSON list as the nearest documented set with differences; a name
+ * stays. Logical axes that a set never shards are omitted. */
 const char *reports_rule_words(struct base_arena *arena, const char *rules);
 
 /* ---- a training run as a whole (training.c) ---- */
@@ -69,7 +69,7 @@ const char *reports_price_words(struct base_arena *arena, double price); /* "52.
 
 /* ---- totals of a step, and its checkpoint (totals.c) ---- */
 
-/* What a gap of costs (share of the best's, below 1) is as a gain of speed, in percent: half the time is 100 %. */
+/* A gap of costs (share of the best's, below 1) as a gain of speed, in percent: half the time is 100 %. */
 double reports_faster_percent(double gap_frac);
 /* tokens_per_s of a prediction counts targets alone, as T5X does; these count the encoder's inputs, too. */
 double reports_all_tokens_per_s(const struct sim_plan *plan, const struct sim_prediction *prediction);
@@ -86,7 +86,7 @@ void reports_checkpoint_text(const struct sim_checkpoint *checkpoint, int64_t of
 
 /* ---- inference (served.c) ---- */
 
-/* Whether it fits, how long a token and an answer take, and the bars of time: in place of a training step's. */
+/* Inference: verdict, time of a token and an answer, and bars of time, in place of a training step's. */
 struct reports_prediction;
 void reports_served_verdict(const struct reports_prediction *report, struct base_text *out);
 void reports_served_time(const struct reports_prediction *report, struct base_text *out);
@@ -95,8 +95,8 @@ void reports_put_served(struct base_json_writer *writer, const struct reports_pr
 
 /* ---- why a plan does not fit (shortage.c) ---- */
 
-/* In bytes for each device. limit_bytes: what there is for needed_bytes, without what the compiler reserves where
- * that is not counted as needed. missing_*: 0 where there is enough. */
+/* Bytes per device. limit_bytes: capacity for needed_bytes, without the compiler's reserved bytes if those are not
+ * counted. missing_*: 0 if there is enough. */
 struct reports_shortage {
     double needed_bytes, limit_bytes, missing_bytes, host_bytes, missing_host_bytes;
 };
@@ -107,7 +107,7 @@ void reports_put_shortage(struct base_json_writer *writer, const struct sim_pred
 const char *reports_missing_words(struct base_arena *arena, const struct reports_shortage *shortage);
 /* "needs 34.5 GiB on each device; 32 GiB available (2.5 GiB over)" */
 const char *reports_shortage_words(struct base_arena *arena, const struct reports_shortage *shortage);
-/* Of a plan that is said to fit, and tight. */
+/* For a plan that fits, but is tight. */
 const char *reports_tight_words(struct base_arena *arena, const struct sim_confidence *confidence);
 
 /* ---- one prediction (prediction.c: text, prediction_json.c: the document) ---- */
@@ -120,7 +120,7 @@ struct reports_part {
 void reports_put_bars(const struct reports_part *parts, int count, double whole, char *(*format)(char *, double),
                       struct base_text *out);
 
-/* A run's steps; what it measured else stands where a prediction's figures stand. */
+/* A run's steps; its other measurements are in the prediction's fields. */
 struct reports_measured {
     int rank_count; /* 0: all devices in one process */
     int64_t first_step, step_count;
@@ -131,9 +131,9 @@ struct reports_measured {
     bool stopped;                           /* by a signal, before its last step */
     const struct base_json *hosts;          /* as the executor lists them; NULL: not known */
     const char *failure;                    /* why it ended before its end; NULL: it did not */
-    const struct sim_prediction *predicted; /* where collectives run beside what computes; else NULL */
+    const struct sim_prediction *predicted; /* if collectives overlap with computation; else NULL */
 };
-/* Of the time of collectives, what passed while something was computed. */
+/* Overlapped time of collectives. */
 double reports_hidden_s(const struct sim_prediction *prediction);
 
 /* Loss and token accuracy of all batches, by weight; 0 of none. */
@@ -152,8 +152,8 @@ struct reports_prediction {
     const struct sim_timeline *timeline;  /* may be NULL */
     const struct sim_memory_curve *curve; /* may be NULL */
     const struct sim_passes *passes;      /* of a pipeline, each; may be NULL */
-    const struct sim_peak_buffers *peak;  /* what stands at the peak; may be NULL */
-    const struct sim_change *changes;     /* what would make it fit; best first; see sim_changes_that_fit */
+    const struct sim_peak_buffers *peak;  /* buffers at the peak; may be NULL */
+    const struct sim_change *changes;     /* changes that make it fit; best first; see sim_changes_that_fit */
     int change_count;
     bool by_op;                              /* --collectives-by-op */
     const struct reports_measured *measured; /* NULL: it is a prediction */
@@ -170,22 +170,21 @@ struct reports_prediction {
 /* The buffers at the peak (peak_report.c): the member "peak_buffers", and lines of text. */
 void reports_put_peak_buffers(struct base_json_writer *writer, const struct sim_peak_buffers *peak);
 void reports_peak_text(const struct sim_peak_buffers *peak, struct base_text *out);
-/* Seconds that loads of links alone say of a collective of the report, by its place in the list; -1: nobody asked, or
- * there is none like it. prediction.c */
+/* Time of a collective by link load alone, by its index in the list; -1: not simulated, or not found. prediction.c */
 double reports_analytic_s(const struct reports_prediction *report, int collective);
 void reports_prediction_json(const struct reports_prediction *report, enum base_json_layout layout,
                              struct base_text *out);
-extern const char reports_no_change[]; /* where there is no change: what was tried */
+extern const char reports_no_change[]; /* if there is no change: the attempts */
 void reports_prediction_text(const struct reports_prediction *report, struct base_text *out);
 /* The same document as a member of another, without the plan and without the constants. */
 void reports_put_answer(struct base_json_writer *writer, const char *key, const struct reports_prediction *report);
 /* A run as text: its steps, then time, memory and collectives as measured (run.c). */
 void reports_run_text(const struct reports_prediction *report, struct base_text *out);
-/* The step as a Chrome trace, which Perfetto reads: a track of computation and one of links. Of what was predicted
- * every iteration on the step's clock, which ends at step_s, with arrows from collectives to what waits for them
- * (spans; NULL or none: each operation with its repetitions, end to end, as of what was measured, or NULL); a counter
- * of memory, whose curve has the spans' times (NULL: none); and a track a stage of a pipeline's passes, as predicted
- * and as measured (NULL: none). traces.c */
+/* The step as a Chrome trace for Perfetto: a track of computation and one of links. A prediction has every iteration on
+ * the step's clock, which ends at step_s, with arrows from collectives to their waits (spans; NULL or none: each
+ * operation with its repetitions, end to end, as for a measured run, or NULL). Further a counter of memory, whose curve
+ * has the spans' times (NULL: none); and a track per pipeline stage with its passes, predicted and measured (NULL:
+ * none). traces.c */
 struct reports_trace_parts {
     const struct sim_timeline *predicted, *measured;
     const struct sim_spans *spans;
@@ -218,7 +217,7 @@ struct reports_served {
     const struct tuner_serving_result *result;
     const struct reports_prediction *plans; /* of result->plans, with collectives */
 };
-/* Of a list of plans to look around in, for its page, that many are kept. */
+/* Maximum number of explored plans in a search's page. */
 enum { REPORTS_MOST_LOOKED = 20000 };
 /* "cut_from_count" says how many plans there were, where not all of them are kept. */
 void reports_put_served_looked(struct base_json_writer *writer, const struct reports_served *report);
@@ -237,13 +236,13 @@ void reports_put_column(struct base_json_writer *writer, const char *key, const 
 void reports_put_looked(struct base_json_writer *w, struct reports_looked *looked, const struct tuner_space *space,
                         int64_t capacity_bytes, double headroom_frac);
 
-/* What the real compiler said of a plan (verify_report.c), and what is predicted of it as compiled. */
+/* The real compiler's answer for a plan (verify_report.c), and the prediction as compiled. */
 struct reports_judged {
     const struct sim_plan *plan;
     const struct sim_prediction *predicted;
     const struct sim_collective_row *collectives; /* of the prediction */
     int collective_count;
-    bool answered; /* it gave a verdict; if not, message says why, and what follows is 0 */
+    bool answered; /* it gave a verdict; if not, message has the reason, and the rest is 0 */
     bool fits;
     int64_t peak_bytes, argument_bytes, output_bytes, temp_bytes;
     int64_t rematerialized_count; /* instructions that the compiler recomputed, or changed the layout of */
@@ -255,8 +254,8 @@ struct reports_judged {
 void reports_put_judged(struct base_arena *arena, const struct reports_judged *judged, struct base_json_writer *writer);
 void reports_judged_text(struct base_arena *arena, const struct reports_judged *judged, struct base_text *out);
 
-/* What ran on the devices that a plan is for (run_report.c), beside its prediction: the document that the exported
- * program prints, with step_s, loss and bytes. */
+/* A run on the plan's devices (run_report.c), with its prediction: the document that the exported program prints, with
+ * step_s, loss and bytes. */
 struct reports_ran {
     const struct sim_plan *plan;
     const struct sim_prediction *predicted;
@@ -277,16 +276,16 @@ struct reports_tuned {
     double headroom_frac;                         /* of a device's memory, which the ranked plans leave free */
     struct reports_training training;             /* --train-tokens, --device-hour-price */
     const struct reports_prediction *plans;       /* of result->plans, with collectives */
-    const struct tuner_comparison *why;           /* the best beside the second; or NULL */
+    const struct tuner_comparison *why;           /* comparison of the best with the second; or NULL */
     const struct tuner_alternative *alternatives; /* the best with one choice changed */
     int alternative_count;
     const struct tuner_wider *wider; /* where nothing fits: where something does */
     int wider_count;
-    const char *launch_format, *launch; /* --emit, or NULL */
-    struct reports_looked *looked;      /* --detail, or NULL */
-    bool warned;                        /* of what the answer does not cover: then that nothing fits is not proven */
-    bool simulated;                     /* --network simulated: ranked with collectives sent link by link */
-    double risk_frac;                   /* --risk */
+    const char *launch_format, *launch;     /* --emit, or NULL */
+    struct reports_looked *looked;          /* --detail, or NULL */
+    bool warned;                            /* some features are not modelled: "no plan fits" is then unproven */
+    bool simulated;                         /* --network simulated: ranked with collectives sent link by link */
+    double risk_frac;                       /* --risk */
     const struct sim_confidence *guarantee; /* of the best, with --risk; or NULL */
 };
 void reports_tuned_json(const struct reports_tuned *report, enum base_json_layout layout, struct base_text *out);
@@ -296,7 +295,7 @@ void reports_fit_json(const struct reports_tuned *report, const struct tuner_fit
                       enum base_json_layout layout, struct base_text *out);
 void reports_fit_text(const struct reports_tuned *report, const struct tuner_fit_row *rows, int count,
                       struct base_text *out);
-/* Every plan of the space, one row of a sweep each, whose predicted_fits then asks for the headroom, too. */
+/* Every plan of the space as rows of a sweep, whose predicted_fits includes the headroom. */
 void reports_space_csv(const struct tuner_space *space, double headroom_frac,
                        void (*put)(void *where, const char *bytes, size_t length), void *where);
 
@@ -311,7 +310,7 @@ enum base_status reports_compared(const struct base_json *document, enum reports
 
 struct reports_choice {
     const char *topology, *refused;  /* refused: why there is no answer; or NULL */
-    struct sim_plan_text plan, said; /* said: what it rests on, without what was searched */
+    struct sim_plan_text plan, said; /* said: given keys, without searched ones */
     struct reports_prediction prediction;
     const char *words;                    /* of the plan */
     int64_t space_count, evaluated_count; /* of a search; else 0 */
@@ -322,19 +321,19 @@ void reports_choices_text(const struct reports_choice *choices, int count, enum 
                           struct base_text *out);
 void reports_choices_json(const struct reports_choice *choices, int count, enum tuner_objective objective,
                           enum base_json_layout layout, struct base_text *out);
-/* What all plans of a space have in common (tuned.c). */
+/* Common keys of all plans of a space (tuned.c). */
 struct sim_plan_text reports_space_said(const struct tuner_space *space);
 struct sim_plan_text reports_stages_said(const struct tuner_stages_result *result); /* (staged_tuned.c) */
 /* "submesh 4,2,2,1 (data 16 x model 16), rules standard:2,1, …" (tuned.c) */
 void reports_put_found(struct base_arena *arena, const struct tuner_space *space, const struct tuner_found *found,
                        struct base_text *out);
 
-/* ---- a run beside its prediction (compare_run.c) ---- */
+/* ---- a run against its prediction (compare_run.c) ---- */
 
 struct reports_beside {
     const struct sim_plan_text *text;
     const struct sim_plan *plan;
-    const struct sim_prediction *run, *predicted; /* run: what was measured, in that form */
+    const struct sim_prediction *run, *predicted; /* run: measurements, in that form */
     const struct reports_measured *measured;      /* with its timeline */
     const struct sim_timeline *predicted_timeline;
 };
@@ -354,7 +353,7 @@ struct reports_staged {
     bool detailed;                      /* with every plan that was looked at; of the JSON document */
     double risk_frac;                   /* --risk; 0: none */
 };
-/* "16 stages of 3 chunks, num_microbatches 96, remat_policy selective": what of a plan was chosen. */
+/* "16 stages of 3 chunks, num_microbatches 96, remat_policy selective": the chosen values of a plan. */
 const char *reports_staged_words(const struct reports_staged *staged, const struct tuner_staged_plan *plan);
 void reports_staged_text(const struct reports_staged *staged, struct base_text *out);
 void reports_staged_json(const struct reports_staged *staged, enum base_json_layout layout, struct base_text *out);
@@ -372,7 +371,7 @@ struct reports_row {
     struct sim_prediction prediction;
 };
 
-/* What the table and the order want of a row that was measured. */
+/* A measured row's values for the table and the order. */
 struct reports_kept_row {
     const char *model, *topology, *submesh, *batch_size, *num_microbatches, *targets_length, *error;
     int alike; /* the first kept row of this model and topology */
@@ -422,13 +421,13 @@ void reports_calibration_json(const struct reports_calibration *report, enum bas
                               struct base_text *out);
 void reports_calibration_text(const struct reports_calibration *report, const char *path, struct base_text *out);
 
-/* ---- what launches a plan (launch_gin.c, launch_jax.c, launch_slurm.c, launch_torch.c) ---- */
+/* ---- launchers of a plan (launch_gin.c, launch_jax.c, launch_slurm.c, launch_torch.c) ---- */
 
-/* Whether --format slurm writes the settings and the launch line of the plan's own software, of PyTorch, where others
- * get a run file of T5X. */
+/* True if --format slurm writes settings and launch line of the plan's own PyTorch software, instead of a T5X run file.
+ */
 bool reports_launches_itself(const struct sim_plan *plan);
-/* What the plan asks for and its software cannot be told, of partitions, stages, chunks, context and sequence
- * parallelism, sharded state and quantized products: how many sentences of the arena. */
+/* Features of the plan that its software lacks, of partitions, stages, chunks, context and sequence parallelism,
+ * sharded state and quantized products: number of sentences, in the arena. */
 enum { REPORTS_MOST_UNTOLD = 8 };
 int reports_untold(struct base_arena *arena, const struct sim_plan *plan, const char *out[REPORTS_MOST_UNTOLD]);
 /* Why the plan's software would refuse its batch, which here is padded; NULL: it divides. */
@@ -442,15 +441,15 @@ enum base_status reports_launch(struct base_arena *arena, const char *format, co
 /* Formats of jobs first, as they take a command; the last are files of other software, which import reads back. */
 #define REPORTS_LAUNCH_FORMATS                                                                                         \
     "slurm", "gcloud", "gin", "jax", "aot", "maxtext", "deepspeed", "megatron", "torchtitan", "nanotron"
-/* The same with what a job runs in T5X's place: one line, which finds the plan as JSON in $PLAN_FILE; NULL: T5X. */
+/* The same, with a command in place of T5X: one line, which finds the plan as JSON in $PLAN_FILE; NULL: T5X. */
 enum base_status reports_launch_command(struct base_arena *arena, const char *format, const struct sim_plan_text *text,
                                         const struct sim_plan *plan, const char *command, struct base_text *out,
                                         struct base_error *error);
 
 /* ---- the page (live_page.c) ---- */
 
-/* data: a JSON object with the plan that it begins with, by names of options, the keys of a plan, names of models and
- * topologies. held: what it shows without a server: {"document", "around", "machine", "command"}; NULL: it asks. */
+/* data: a JSON object with the initial plan, by names of options, the plan's keys, names of models and topologies.
+ * held: content without a server: {"document", "around", "machine", "command"}; NULL: the page asks a server. */
 void reports_live_page(const struct base_text *data, const struct base_json *held, struct base_text *out);
 
 #endif

@@ -1,10 +1,9 @@
-/* What a search says of what it cannot know: what the best plan is sure to do at the user's risk, and what memory is
- * worth. */
+/* The uncertain part of a search's answer: the best plan at the user's accepted risk, and the value of more memory. */
 #include "reports/tuned.h"
 
 #include <string.h>
 
-/* ---- which plans are told apart ---- */
+/* ---- distinguishable plans ---- */
 
 bool reports_tuned_is_told_apart(const struct reports_tuned *r, int rank)
 {
@@ -38,7 +37,7 @@ void reports_tuned_apart_text(const struct reports_tuned *r, struct base_text *o
               100 * sim_indifference_threshold_frac(r->plans[0].confidence));
 }
 
-/* ---- what the user asked for ---- */
+/* ---- the user's request ---- */
 
 void reports_put_risk(struct base_json_writer *w, double risk_frac, double headroom_frac,
                       const struct sim_confidence *guarantee)

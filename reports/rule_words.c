@@ -1,4 +1,4 @@
-/* A list of rules in words: the documented set that comes nearest, and what is otherwise. */
+/* A list of rules in words: the nearest documented set, with differences. */
 #include "reports/reports.h"
 
 #include <string.h>
@@ -11,7 +11,7 @@ static bool same_axes(const struct model_axes *a, const struct model_axes *b)
     return same;
 }
 
-/* The rules of one logical axis, in their order: what a list says of it. */
+/* The rules of one logical axis in a list, in order. */
 static const struct model_rule *next_rule(const struct model_rules *rules, const char *logical, int *at)
 {
     while (*at < rules->count) {
@@ -43,7 +43,7 @@ static void put_axes(const struct model_axes *axes, struct base_text *out)
         base_putf(out, "%s%s", i ? "+" : "", axes->names[i] ? axes->names[i] : "null");
 }
 
-/* Each logical axis of either list once, with what the first list says of it where they differ. */
+/* Each logical axis of either list once, with the first list's rules if they differ. */
 static int put_differences(const struct model_rules *rules, const struct model_rules *from, struct base_text *out)
 {
     int count = 0;

@@ -1,4 +1,4 @@
-/* A plan that ran on the devices that it is for, beside the prediction: time of a step, memory, losses. */
+/* A run on the plan's devices against the prediction: time of a step, memory, losses. */
 #include "reports/reports.h"
 
 static double number_of(const struct reports_ran *ran, const char *key)
@@ -21,22 +21,21 @@ enum reports_ran_verdict reports_ran_verdict(const struct reports_ran *ran, cons
     return fits && fits->kind == BASE_JSON_FALSE ? REPORTS_RAN_OUT_OF_MEMORY : REPORTS_RAN_NOT;
 }
 
-/* What arrays hold at the most, as predicted: what the driver and libraries take lies outside JAX's allocator. */
+/* Predicted peak of arrays: memory of driver and libraries is outside JAX's allocator. */
 static double predicted_bytes(const struct reports_ran *ran)
 {
     const struct sim_memory *m = &ran->predicted->memory;
     return (double)(m->peak_bytes - m->reserved_bytes);
 }
 
-/* The allocator's peak, where the step went beyond what drawing the initial values took, else what the compiler says
- * that the step holds. */
+/* The allocator's peak, if the step exceeded the initialisation of values, else the compiler's figure for the step. */
 static double measured_bytes(const struct reports_ran *ran)
 {
     double peak = number_of(ran, "peak_memory_bytes");
     return peak > number_of(ran, "initial_peak_bytes") ? peak : number_of(ran, "compiled_bytes");
 }
 
-/* What a local topology says of time is said of `run`, not of XLA's CPU programs. */
+/* On local topologies, predicted times are for `run`, not for XLA's CPU programs. */
 static bool has_time(const struct reports_ran *ran)
 {
     return number_of(ran, "step_s") > 0 && ran->plan->placement->topology.kind != TOPO_LOCAL;

@@ -1,5 +1,5 @@
-/* A step of inference for people, and the members that only it has in a document: what a token and an answer take, what
- * bounds a step, and what of memory the cache takes. */
+/* An inference step as text, and its members in a document: time of a token and an answer, bounds of a step, and memory
+ * of the cache. */
 #include "reports/reports.h"
 
 #include <math.h>
@@ -13,8 +13,8 @@ static bool decodes(const struct reports_prediction *r)
     return r->checked->options.step == MODEL_STEP_GENERATE || r->checked->options.step == MODEL_STEP_DECODE;
 }
 
-/* T5X's first pass of a decoder goes over its whole length, and then it decodes up to there: how long the prompts are,
- * no plan says. */
+/* T5X's prefill covers a decoder's whole length, and decoding then goes up to it: a plan does not give the length of
+ * prompts. */
 static void put_most(const struct reports_prediction *r, struct base_text *out)
 {
     const struct sim_plan *plan = r->checked;
@@ -26,7 +26,7 @@ static void put_most(const struct reports_prediction *r, struct base_text *out)
               length, length);
 }
 
-/* What a whole answer takes, or one token of each of its rows, or a pass. */
+/* Latency of a whole answer, of one token for each of its rows, or of a pass. */
 static void put_latency(const struct reports_prediction *r, struct base_text *out)
 {
     const struct sim_prediction *p = r->prediction;
@@ -59,7 +59,7 @@ void reports_served_verdict(const struct reports_prediction *r, struct base_text
               topo_axes_product(&p->mesh, topo_axes_all(&p->mesh)), 100 * p->mfu_frac, p->fits ? "" : ", if it fit");
 }
 
-/* How many more answers, or tokens of each, the memory that is left would take in. */
+/* Additional answers, or tokens of each, that fit into the free memory. */
 static void put_room(const struct reports_prediction *r, struct base_text *out)
 {
     const struct sim_serving *s = r->serving;

@@ -1,4 +1,4 @@
-/* Every plan of inference that can be launched, as columns: what the page of a search lets a reader look around in. */
+/* Every valid plan of inference, as columns for the page of a search. */
 #include "reports/reports.h"
 
 #include <math.h>

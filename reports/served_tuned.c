@@ -1,4 +1,5 @@
-/* What a search of plans of inference found, as text and as JSON: the best, and the front of latency against tokens. */
+/* Result of a search over inference plans, as text and as JSON: the best, and the Pareto front of latency and
+ * throughput. */
 #include "reports/tuned.h"
 
 #include <string.h>
@@ -10,7 +11,7 @@ static const char *objective_name(const struct reports_served *r)
     return r->request->objective == TUNER_LATENCY ? "latency_s" : "tokens_per_s";
 }
 
-/* "submesh 4,4,1,1 (data 4 x model 16), rules standard:1,1, batch 64": what is chosen. */
+/* "submesh 4,4,1,1 (data 4 x model 16), rules standard:1,1, batch 64": the chosen values. */
 static const char *words_of(const struct reports_served *r, const struct tuner_served *plan)
 {
     const struct tuner_space *space = r->result->space;
@@ -135,7 +136,7 @@ static void put_best(const struct reports_served *r, struct base_text *out)
     for (int i = 0; i < found->plan_count; i++) put_row(r, &found->plans[i], base_print(r->arena, "%d.", i + 1), out);
 }
 
-/* Why there is none: what comes nearest. */
+/* The nearest plan, where none fits. */
 static void put_none(const struct reports_served *r, struct base_text *out)
 {
     const struct tuner_serving_result *found = r->result;
@@ -148,7 +149,7 @@ static void put_none(const struct reports_served *r, struct base_text *out)
     put_row(r, &found->nearest, "", out);
 }
 
-/* Of a long front every so many, with its ends. */
+/* A long front is thinned out, with its ends. */
 static void put_front(const struct reports_served *r, struct base_text *out)
 {
     const struct tuner_serving_result *found = r->result;

@@ -1,5 +1,5 @@
-/* Why a plan does not fit: what a device lacks, what the host lacks, or both; of a prediction, or of its document. And
- * why one that fits may not. */
+/* Why a plan does not fit: memory missing on a device, on the host, or both; from a prediction or its document. And the
+ * risk of one that fits. */
 #include "reports/answer.h"
 
 #include <math.h>

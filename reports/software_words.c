@@ -6,7 +6,7 @@
 
 /* ---- the command ---- */
 
-/* What a shell takes as it is; else between quotes. */
+/* Safe characters as they are; else quoted. */
 void reports_put_shell_word(const char *word, struct base_text *out)
 {
     bool plain = *word != '\0';
@@ -20,13 +20,13 @@ void reports_put_shell_word(const char *word, struct base_text *out)
     base_put(out, "'");
 }
 
-/* What says the key; the step is a command's own option. NULL: nothing does. */
+/* The option of a key; the step is a command's own option. NULL: none. */
 static const char *option_of(enum sim_key key)
 {
     return key == SIM_STEP ? "--step" : sim_plan_keys[key].option.name;
 }
 
-/* Keys whose value follows from another that is said, or that are of no option. */
+/* Keys that follow from another given one, or that have no option. */
 static bool is_implied(const struct sim_plan_text *plan, enum sim_key key)
 {
     if (!option_of(key)) return true;

@@ -1,4 +1,4 @@
-/* Every plan with stages that a search decided, as columns: what its page lets a reader look around in. */
+/* Every pipeline plan that a search decided, as columns for its page. */
 #include "reports/tuned.h"
 
 #include <math.h>

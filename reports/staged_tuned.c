@@ -1,4 +1,4 @@
-/* What a search of plans with stages found, as text and as JSON; and its space as a table. */
+/* Result of a search over pipeline plans, as text and as JSON; and its space as a table. */
 #include "reports/tuned.h"
 
 #include <string.h>
@@ -205,13 +205,13 @@ static void put_proof(const struct tuner_stages_result *found, struct base_text 
 static void put_nearest(const struct reports_staged *r, struct base_text *out)
 {
     const struct tuner_stages_result *found = r->result;
-    const bool fits = found->nearest.free_bytes >= 0; /* but for what is to stay free */
+    const bool fits = found->nearest.free_bytes >= 0; /* except for the headroom */
     char over[BASE_HUMANE];
     if (found->open_count) {
         base_put(out, "The search was ended before it found a plan that fits.\n");
         return;
     }
-    const bool by_bound = !found->nearest.layers; /* which says what a plan takes at least */
+    const bool by_bound = !found->nearest.layers; /* which is a lower bound */
     base_putf(out, "Nothing fits with %.3g %% to spare. The nearest%s %s %s%s: %s\n", 100 * r->request->headroom_frac,
               by_bound ? "" : " of those predicted",
               !fits      ? by_bound ? "lacks at least" : "lacks"

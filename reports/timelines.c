@@ -1,4 +1,4 @@
-/* A step as a list of kernels and collectives, measured beside predicted. */
+/* A step as a list of kernels and collectives, measured against predicted. */
 #include "reports/reports.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* What a step computes in all, and what saving the training state takes. */
+/* A step's total work, and the cost of saving the training state. */
 #include "reports/reports.h"
 
 static const char written[] =

@@ -1,5 +1,5 @@
-/* A step as a Chrome trace, which Perfetto reads: spans on the step's clock, or a list of operations end to end;
- * memory, and the passes of a pipeline. */
+/* A step as a Chrome trace for Perfetto: spans on the step's clock, or a list of operations end to end; memory, and the
+ * passes of a pipeline. */
 #include "reports/reports.h"
 
 #include <math.h>
@@ -28,8 +28,8 @@ static void put_name(struct base_json_writer *w, const char *what, int process, 
     base_json_close(w, '}');
 }
 
-/* Microseconds, as the format wants them, to 125 ns: eighths are whole nanoseconds and exact in binary. Perfetto drops
- * an event that ends after the one that it lies in, be it by a rounding of its own. */
+/* Microseconds, the format's unit, in steps of 125 ns: eighths are whole nanoseconds and exact in binary. Perfetto
+ * drops an event that ends after its parent, even by its own rounding. */
 static double trace_us(double time_s)
 {
     return floor(time_s * 8e6 + 0.5) / 8;
@@ -57,8 +57,8 @@ static void put_event(struct base_json_writer *w, int process, int track, const 
     base_json_close(w, '}');
 }
 
-/* How much of a name says to which part of the model an operation belongs: "encoder/layers" of
- * "encoder/layers/mlp/wi", "decoder" of "decoder/logits_dense". */
+/* Length of the name's prefix that identifies the part of the model: "encoder/layers" of "encoder/layers/mlp/wi",
+ * "decoder" of "decoder/logits_dense". */
 static size_t part_of(const char *name)
 {
     const char *layers = strstr(name, "/layers");
@@ -108,7 +108,7 @@ static void put_process(struct base_json_writer *w, int process, const char *nam
 
 /* ---- a step by the clock ---- */
 
-/* What is under way: the step's clock ends where its prediction does, which knows of waits for the host, too. */
+/* The trace being written: the step's clock ends at the prediction's time, which includes waits for the host. */
 struct clocked {
     struct base_json_writer *w;
     const struct sim_timeline *timeline;
@@ -167,7 +167,7 @@ static int behind(const struct sim_spans *spans, int at)
     return spans->spans[at].kind == SIM_SPAN_ITERATION ? spans->spans[at].last + 1 : at + 1;
 }
 
-/* How long the kernels of a span are of each phase. */
+/* Kernel time of a span, by phase. */
 static void add_phases(const struct clocked *c, int at, double seconds[MODEL_OPTIMIZER + 1])
 {
     for (int i = at; i < behind(c->spans, at); i++) {
@@ -203,7 +203,7 @@ static enum model_phase *phases_of(const struct clocked *c, const int *at, int c
 
 static void put_inside(const struct clocked *c, int first, int end);
 
-/* Those that one span stands for have their collectives in one, too. */
+/* Iterations represented by one span have their collectives in one, too. */
 static void put_layers(const struct clocked *c, const struct sim_span *span, const char *name)
 {
     const struct sim_span *first = span->iterations > 1 ? c->spans->spans + span->first : span;
@@ -240,7 +240,7 @@ static void put_run(const struct clocked *c, const int *at, int count)
     }
 }
 
-/* What is inside a layer stands in its order; around it, by phases. */
+/* Operations inside a layer are in order; outside, by phases. */
 static void put_inside(const struct clocked *c, int first, int end)
 {
     const struct sim_span *spans = c->spans->spans;
@@ -368,7 +368,7 @@ static void put_pass(struct base_json_writer *w, int process, const struct sim_p
     base_json_close(w, '}');
 }
 
-/* A track a stage; in that of the slowest the operations of each pass, and behind all passes what ends the step
+/* A track per stage; the slowest stage's has the operations of each pass and, after all passes, the end of the step
  * (timeline NULL: neither). */
 static void put_passes(struct base_json_writer *w, int process, const char *name, const struct sim_passes *passes,
                        const struct sim_timeline *timeline, double step_s)

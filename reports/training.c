@@ -1,4 +1,4 @@
-/* What a whole training run takes: steps, time, device-hours, and their price where one is given. */
+/* A whole training run: steps, time, device-hours, and their price if given. */
 #include "reports/reports.h"
 
 #include <math.h>
@@ -26,7 +26,7 @@ void reports_put_training(struct base_json_writer *w, const struct reports_train
     base_json_close(w, '}');
 }
 
-/* As many digits as a prediction is worth. */
+/* Digits as justified by a prediction. */
 const char *reports_price_words(struct base_arena *arena, double price)
 {
     char buffer[BASE_HUMANE];

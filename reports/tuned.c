@@ -1,4 +1,4 @@
-/* What a search found: the plans in their order, what was decided by what, and which plans cannot be launched. */
+/* Result of a search: ranked plans, the number decided by each means, and invalid plans. */
 #include "reports/tuned.h"
 
 #include <math.h>
@@ -104,7 +104,7 @@ static void put_lines(const struct reports_tuned *r, const struct tuner_found *p
     }
 }
 
-/* What the newest compiler says of plans that were sought for that of the software's date. */
+/* The newest compiler's verdict on plans searched for that of the software's date. */
 static void put_newest(const struct reports_tuned *r, struct base_text *out)
 {
     const struct tuner_result *result = r->result;
@@ -139,7 +139,7 @@ static void put_tight(const struct reports_tuned *r, struct base_text *out)
         base_put(out, "These are what the search came upon; --headroom 0 looks for the fastest of them.\n");
 }
 
-/* What is missing for the plan to be ranked: memory, or the headroom. */
+/* The reason why the plan is not ranked: memory, or the headroom. */
 static void put_missing(const struct reports_tuned *r, const struct sim_prediction *p, struct base_text *out)
 {
     char amount[BASE_HUMANE];
@@ -210,7 +210,7 @@ static void put_proof(const struct reports_tuned *r, struct base_text *out)
                   (long long)c->for_tight);
 }
 
-/* Where a plan does fit. */
+/* A topology where a plan fits. */
 static void put_wider(const struct reports_tuned *r, struct base_text *out)
 {
     char tokens[BASE_HUMANE], peak[BASE_HUMANE];
@@ -251,7 +251,7 @@ static void put_verdict(const struct reports_tuned *r, struct base_text *out)
     put_wider(r, out);
 }
 
-/* ---- what else there is ---- */
+/* ---- further results ---- */
 
 static void put_unfit_text(const struct reports_tuned *r, struct base_text *out)
 {
@@ -302,7 +302,7 @@ static void put_sensitivity_text(const struct reports_tuned *r, struct base_text
     }
 }
 
-/* Where a search of the batch began and ended. */
+/* Range of a search over the batch. */
 static void put_batches(const struct tuner_space *space, struct base_text *out)
 {
     const struct tuner_values *batches = &space->values[TUNER_BATCH];
@@ -311,7 +311,7 @@ static void put_batches(const struct tuner_space *space, struct base_text *out)
     base_put(out, "; --batch-size lists others\n");
 }
 
-/* What all plans share; a key that the search chooses has no value here, not its default either. */
+/* Common keys of all plans; a searched key has no value here, not even its default. */
 struct sim_plan_text reports_space_said(const struct tuner_space *space)
 {
     struct sim_plan_text shared = space->plan;
@@ -365,7 +365,7 @@ static int smallest_fit(const struct tuner_fit_row *rows, int count)
     return -1;
 }
 
-/* --fit asks of T5X's meshes alone, whose last axis is the model's. */
+/* --fit considers only T5X's meshes, whose last axis is the model's. */
 static int model_axis(const struct tuner_fit_row *row)
 {
     return row->shape.axes.sizes[row->shape.axes.count - 1];

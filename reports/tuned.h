@@ -1,10 +1,10 @@
-/* Private to reports/: what the texts and documents of a search share. */
+/* Private to reports/: shared by texts and documents of a search. */
 #ifndef REPORTS_TUNED_H
 #define REPORTS_TUNED_H
 
 #include "reports/reports.h"
 
-/* A plan of a search (tuned_plan.c): whether plans differ in a choice, what this one has there, its mesh, all in words.
+/* A plan of a search (tuned_plan.c): whether plans differ in a choice, this plan's value, and its mesh, all in words.
  */
 const char *reports_tuned_value(const struct tuner_space *space, const struct sim_plan_text *text,
                                 enum tuner_dimension d);
@@ -14,19 +14,18 @@ const char *reports_tuned_axes_name(const struct reports_tuned *r, unsigned axes
 void reports_tuned_why_text(const struct reports_tuned *r, struct base_text *out);
 void reports_tuned_put_why(struct base_json_writer *w, const struct reports_tuned *r);
 
-/* Whether predictions of such plans are right enough to say that the best is faster than the plan of that rank
- * (risk.c). */
+/* True if predictions are accurate enough to call the best faster than the plan of that rank (risk.c). */
 bool reports_tuned_is_told_apart(const struct reports_tuned *r, int rank);
 void reports_tuned_apart_text(const struct reports_tuned *r, struct base_text *out);
 /* Risk and the worth of memory, as far as they were asked for (risk.c). */
 void reports_put_uncertain(struct base_json_writer *w, const struct reports_tuned *r);
-/* Of --risk alone, for the confidence that the best plan has. */
+/* For --risk alone: the confidence of the best plan. */
 void reports_put_risk(struct base_json_writer *w, double risk_frac, double headroom_frac,
                       const struct sim_confidence *guarantee);
 void reports_risk_text(double risk_frac, const struct sim_confidence *guarantee, struct base_text *out);
-/* What launches the best plan, where it was asked for; text NULL: it was not (tuned_json.c). */
+/* The best plan's launcher, if requested; text NULL: it was not (tuned_json.c). */
 void reports_put_launch(struct base_json_writer *w, const char *format, const char *text);
-/* What decided each plan of a search; together they are all of its space (tuned_json.c). */
+/* Number of plans decided by each means; their sum is the space (tuned_json.c). */
 struct reports_decided {
     int64_t prediction, time, memory, program, nothing;
     int64_t sibling; /* the prediction of a plan that differs in one choice; -1: this search asks none */

@@ -1,4 +1,4 @@
-/* What tune answers, as JSON. */
+/* tune's answer as JSON. */
 #include "reports/tuned.h"
 
 /* ---- JSON ---- */

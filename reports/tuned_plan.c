@@ -1,4 +1,4 @@
-/* One plan of a search in words: its mesh, its rules, and what else the search varies. */
+/* One plan of a search in words: its mesh, its rules, and other searched values. */
 #include "reports/tuned.h"
 
 #include <string.h>

@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-/* What is the same in both plans explains nothing. */
+/* Equal terms of both plans explain nothing. */
 static bool differs(double difference_s, const struct tuner_comparison *c)
 {
     return fabs(difference_s) > 1e-6 * c->step_s[0];
@@ -97,7 +97,7 @@ void reports_tuned_put_why(struct base_json_writer *w, const struct reports_tune
     base_json_member_open(w, "why_best_beats_second", '{');
     base_json_member_double(w, "difference_s", c->step_s[1] - c->step_s[0]);
     if (c->sequences) base_json_member_int(w, "for_sequences", c->sequences);
-    base_json_member_open(w, "differences", '['); /* with what is hidden and left over they add up to difference_s */
+    base_json_member_open(w, "differences", '['); /* with overlapped and remaining time they add up to difference_s */
     for (int i = 0; i < c->count; i++) {
         const struct tuner_difference *d = &c->differences[i];
         base_json_open_inline(w, '{');

@@ -1,5 +1,5 @@
-/* What the real compiler said of a plan, beside the prediction: memory, verdict, and the collectives that are left
- * after its passes. */
+/* The real compiler's answer for a plan against the prediction: memory, verdict, and the collectives after its passes.
+ */
 #include "reports/reports.h"
 
 #include <string.h>
@@ -18,7 +18,7 @@ static double number_of(const struct base_json *row, const char *key)
     return value && value->kind == BASE_JSON_NUMBER ? value->number : 0;
 }
 
-/* Of one kind over one set of axes: how often a step has them, and the bytes of all of them. */
+/* Collectives of one kind over one set of axes: number per step, and total bytes. */
 struct total {
     const char *kind, *axes;
     double predicted_count, predicted_bytes, compiled_count, compiled_bytes;

@@ -150,8 +150,10 @@ static void every_choice_is_noted_once(struct base_arena *arena)
 }
 
 static const struct test tests[] = {
-    TEST(every_sharding_becomes_every_other), TEST(what_only_cuts_moves_nothing),
-    TEST(questions_about_the_mesh_are_noted), TEST(every_choice_is_noted_once),
+    TEST(every_sharding_becomes_every_other),
+    TEST(what_only_cuts_moves_nothing),
+    TEST(questions_about_the_mesh_are_noted),
+    TEST(every_choice_is_noted_once),
 };
 
 int main(int argument_count, char **arguments)

@@ -1,11 +1,10 @@
-/* Where every stored value stands in a device's arena, worked out before the first step: persistent tensors first, then
- * one region for what comes and goes, then the scratch of kernels.
+/* Lays out a device's arena statically: persistent tensors first, then transient ones, then the scratch of kernels.
  *
- * A value needs its place from the kernel that makes it to the last one that reads it; made outside a loop and read
- * inside, until the loop ends. One that is made in a loop and read outside it (saved for the backward pass, or a
- * gradient for the updates) has a place a layer, from the first loop's start to the second one's end. What goes round a
- * loop stays where it is, if it can; an elementwise kernel or an all-reduce writes over an operand that ends with it.
- * Places are given out largest first, each at the lowest offset that is free during its life. */
+ * A value lives from the kernel that makes it to its last reader; one made outside a loop and read inside lives until
+ * the loop ends. One made in a loop and read outside (saved for the backward pass, or a gradient for the updates) has a
+ * slot per layer, from the first loop's start to the second one's end. Loop-carried values keep their place if
+ * possible; an elementwise kernel or an all-reduce overwrites an operand whose life ends there. The largest values are
+ * placed first, each at the lowest offset that is free during its life. */
 #include "sim/compile/local_sizes.h"
 
 #include <stdlib.h>
@@ -121,7 +120,7 @@ static void extend_life(struct mapper *l, int value, int op)
     if (death > place->death) place->death = death;
 }
 
-/* A collective on its way has what it sends and where it puts what it gets until it is waited for. */
+/* A started collective keeps its operand and its result until its wait. */
 static void keep_until_done(struct mapper *l, const struct sim_op *op)
 {
     const bool in_place = sim_sums_in_place(l->s, op);
@@ -138,7 +137,7 @@ static void extend_lives(struct mapper *l)
         for (int j = 0; j < s->ops[i].input_count; j++) extend_life(l, s->ops[i].inputs[j], i);
         if (s->ops[i].kind == SIM_COMMUNICATE && s->ops[i].done) keep_until_done(l, &s->ops[i]);
     }
-    /* What a loop carries is written again at the end of each iteration. */
+    /* Loop-carried values are written again at the end of each iteration. */
     for (int i = 0; i < s->op_count; i++)
         for (int j = 0; s->ops[i].kind == SIM_LOOP_BEGIN && j < s->ops[i].output_count; j++) {
             struct place *place = place_of(l, s->ops[i].outputs[j]);
@@ -174,7 +173,7 @@ static int last_read(const struct sim_sharded *s, int value)
     return last;
 }
 
-/* A loop's carried value in, out and result are one place, and so is what it starts from, where lives permit. */
+/* A loop's carried value in, out and result share one place with its initial value, where lifetimes permit. */
 static void join_carries(struct mapper *l)
 {
     const struct sim_sharded *s = l->s;
@@ -204,8 +203,8 @@ static bool reads_later(const struct sim_sharded *s, int kernel, int after, int 
     return false;
 }
 
-/* The operand may be written over: it ends here, no other operation of the kernel reads it later, and every one that
- * reads it reads it element by element. */
+/* True if the operand may be overwritten: its life ends here, no later operation of the kernel reads it, and all
+ * readers are elementwise. */
 static bool can_overwrite(const struct mapper *l, const struct sim_op *op, int at, int input)
 {
     const struct sim_sharded *s = l->s;
@@ -287,7 +286,7 @@ static int64_t put_places(struct mapper *l, int64_t start_bytes, struct place **
     return top_bytes;
 }
 
-/* The moment with the most bytes alive, and what they are; what lies between them counts as temporary. */
+/* The moment with the most live bytes, and these bytes; gaps between them count as temporary. */
 static void find_peak(struct mapper *l, struct place *const *places, int count, int64_t region_bytes)
 {
     struct sim_memory_map *out = l->out;

@@ -1,6 +1,6 @@
-/* Bytes of an array in the tiles in which XLA:TPU lays its two minor dimensions out, and which two those are: of
- * arguments and results those that the compiler says for each shape (1,000 shapes on each of seven generations; libtpu
- * 0.0.42), of temporaries those of its dumps. */
+/* Bytes of an array in XLA:TPU's tiled layout, and the choice of its two minor dimensions. Arguments and results follow
+ * the compiler's answers for each shape (1,000 shapes on each of seven generations; libtpu 0.0.42), temporaries its
+ * dumps. */
 #include "sim/compile/passes.h"
 
 #include <math.h>
@@ -11,7 +11,7 @@ static double round_up(double count, double tile)
     return tiles * tile;
 }
 
-/* Of one dimension: tiles of 128, 256, 512 or 1024. */
+/* Rank 1: tiles of 128, 256, 512 or 1024. */
 static double round_up_alone(double count, int least_rows)
 {
     double tile = SIM_LANES * least_rows;
@@ -27,8 +27,8 @@ static double round_up_rows(double rows, int least_rows)
     return round_up(rows, tile);
 }
 
-/* The two dimensions of a tile: as they stand in the array, but heads and rows of a batch are outside of it, and the
- * lanes take the one that wastes less. */
+/* The two dimensions of a tile: the array's minor ones, except heads and a batch's rows; lanes get the one with less
+ * padding. */
 static void choose_tile(const double *extents, int rank, const unsigned char *dims, int *lanes, int *sublanes)
 {
     int chosen[2] = {rank - 1, -1};
@@ -59,7 +59,7 @@ double sim_tiled_bytes(const double *extents, int rank, const unsigned char *dim
     return bytes;
 }
 
-/* Of all orders of the dimensions the one that wastes the least. */
+/* The least padding over all orders of the dimensions. */
 static double least_waste(const double *extents, int rank, int tile_rows)
 {
     double least = INFINITY;

@@ -1,4 +1,4 @@
-/* What the files that assign buffers share: bytes of a value in tiles, loops over layers, and the list of buffers. */
+/* Shared by the files that assign buffers: tiled bytes of a value, loops over layers, the list of buffers. */
 #include "sim/compile/compiled_buffers.h"
 
 
@@ -16,7 +16,7 @@ static double shape_bytes(const struct sim_assigner *a, const struct sim_shape *
     return sim_tiled_bytes(extents, shape->rank, shape->dims, element_bytes);
 }
 
-/* One-hot rows are a comparison until a product reads them: what is gathered of them are bytes that are 0 or 1. */
+/* One-hot rows are a comparison until a product reads them: a gather of them moves bytes of 0 or 1. */
 double sim_value_bytes(const struct sim_assigner *a, const struct sim_value *value)
 {
     const int64_t element_bytes = a->is_one_hot[value->tensor] ? 1 : model_dtype_bytes(value->dtype);
@@ -63,8 +63,8 @@ static bool is_in_kernel(const struct sim_assigner *a, int made)
     return false;
 }
 
-/* An attention kernel's backward pass sums the gradients of keys and values over the heads that share them: what it
- * writes is of the shape of that sum. */
+/* An attention kernel's backward pass sums the gradients of keys and values over the heads that share them: it writes
+ * arrays of the sum's shape. */
 int sim_array_shape(const struct sim_assigner *a, int value)
 {
     const int first = summed_value(a, value), made = a->s->values[first].definition;

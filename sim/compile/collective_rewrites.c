@@ -1,6 +1,6 @@
-/* What compilers make of the partitioner's collectives: all-reduces that wait, that become reduce-scatters, that are
- * taken of fewer values. Each pass is a function from program to program; a software's row in software.csv names those
- * that its compiler had, passes.csv says what they are and since when. */
+/* Compiler passes on collectives: all-reduces that are postponed, become reduce-scatters, or reduce fewer values. Each
+ * pass is a function from program to program; software.csv names the passes of a software's compiler, and passes.csv
+ * describes them with their dates. */
 #include "sim/compile/passes.h"
 #include "sim/compile/rewriting.h"
 
@@ -44,7 +44,7 @@ static enum model_dtype summed_dtype(const struct sim_rewriting *r, int value)
     return r->s->values[value].dtype;
 }
 
-/* Takes the all-reduces out of what makes a value; it is a partial sum then. Returns the value in its place. */
+/* Removes the all-reduces of a value, which becomes a partial sum. Returns the replacement. */
 static int make_wait(struct sim_rewriting *r, int value, unsigned axes)
 {
     struct sim_sharded *s = r->s;
@@ -78,8 +78,7 @@ static sim_order with_both(sim_order has, sim_order other)
     return has & ~other & SIM_ALL_AXES ? sim_join(has, other) : other;
 }
 
-/* How an update goes over its arrays: as the one that is sharded most (ZeRO's state). What is whole is read in slices.
- */
+/* An update runs in the sharding of its most sharded array (ZeRO's state). Replicated arrays are read in slices. */
 static void spec_of_update(const struct sim_sharded *s, const struct sim_op *op, int accumulator,
                            sim_order spec[MODEL_MAX_RANK])
 {
@@ -104,7 +103,7 @@ static void shard_value(struct sim_rewriting *r, int value, const sim_order spec
     v->shape = sim_shape_of(r->arena, r->s, &shape);
 }
 
-/* What is summed of an accumulator, in that dtype. */
+/* Casts an accumulator to the dtype of its reduction. */
 static int summand(struct sim_rewriting *r, int before, int accumulator, enum model_dtype dtype)
 {
     const struct sim_sharded *s = r->s;
@@ -112,8 +111,8 @@ static int summand(struct sim_rewriting *r, int before, int accumulator, enum mo
     return sim_rewriting_insert_cast(r, before, s->ops[before].op, accumulator, dtype);
 }
 
-/* Behind the loop that fills it, an accumulator is summed before it is first read; once in each loop that reads it. Of
- * the sum each device keeps what the update there needs. */
+/* Reduces an accumulator after the loop that fills it: once in each loop that reads it, before the first read. Each
+ * device keeps the part that its update needs. */
 static void sum_accumulator(struct sim_rewriting *r, int accumulator, int filled, enum model_dtype dtype)
 {
     struct sim_sharded *s = r->s;
@@ -134,8 +133,8 @@ static void sum_accumulator(struct sim_rewriting *r, int accumulator, int filled
     }
 }
 
-/* Behind the loop that fills it, an accumulator is summed once, where it is first read; of the sum each device keeps
- * what the update needs, and whoever reads it later reads that. */
+/* Reduces an accumulator once after the loop that fills it, at its first read. Each device keeps the part that its
+ * update needs; later readers read that part. */
 static void sum_at_boundary(struct sim_rewriting *r, int accumulator, int filled, enum model_dtype dtype)
 {
     (void)dtype; /* reductions at a boundary are of the accumulator itself */
@@ -165,14 +164,14 @@ static void sum_at_boundary(struct sim_rewriting *r, int accumulator, int filled
     }
 }
 
-/* Of a value that nothing was done to yet: whoever reads it last stands behind the loop. */
+/* True if the last reader of an unchanged value is after the loop. */
 static bool is_read_behind(const struct sim_rewriting *r, int value, int loop)
 {
     return r->use_counts[value] && r->users[value] > r->s->ops[loop].match;
 }
 
-/* The pass adds up in a new buffer inside the loop and keeps the accumulator that the program had, to which it adds the
- * reduced sum behind it. So there are two of it. */
+/* The pass accumulates into a new buffer inside the loop, keeps the program's accumulator, and adds the reduced sum to
+ * it after the loop. So two buffers are alive. */
 static void hold_twin(struct sim_rewriting *r, int accumulator)
 {
     struct sim_sharded *s = r->s;
@@ -195,7 +194,7 @@ static bool waits_everywhere(const struct sim_rewriting *r, int accumulator, uns
 
 enum twin { WITHOUT_TWIN, WITH_TWIN };
 
-/* What a pass leaves in the loop. */
+/* Operations that a pass leaves in the loop. */
 struct stays {
     bool in_layers; /* of a layer within it */
     bool added_up;  /* sums that are added up */
@@ -287,8 +286,8 @@ void sim_reduce_at_boundary(struct base_arena *arena, const struct sim_compiler 
 
 /* ---- create_reduce_scatters ---- */
 
-/* What an operation that only passes a value on needs of its operand, so that its result is sharded like that; false if
- * a sharded dimension is split or joined on the way. */
+/* Shards an operand such that its pass-through operation gives the wanted sharding; false if a sharded dimension is
+ * split or joined on the way. */
 static bool pull_back(const struct sim_sharded *s, const struct sim_op *op, const sim_order spec[MODEL_MAX_RANK],
                       sim_order before[MODEL_MAX_RANK])
 {
@@ -303,8 +302,8 @@ static bool pull_back(const struct sim_sharded *s, const struct sim_op *op, cons
     return true;
 }
 
-/* Shards a value whose only reader wants a slice of it, and what it is made of, back to the all-reduce; false, and
- * nothing is sharded, if there is none. */
+/* Shards a value whose only reader wants a slice, and its operands back to the all-reduce; false without changes if
+ * there is none. */
 static bool cut_back(struct sim_rewriting *r, int value, unsigned axes, const sim_order spec[MODEL_MAX_RANK])
 {
     struct sim_sharded *s = r->s;
@@ -354,9 +353,7 @@ static void slice_gradients(struct base_arena *arena, struct sim_sharded *s)
     }
 }
 
-/* The partitioner writes "all-reduce, and keep a slice" as an all-reduce whose result is sharded further than its
- * operand.
- */
+/* In the partitioner's form, a reduce-scatter is an all-reduce whose result is sharded further than its operand. */
 void sim_create_reduce_scatters(struct base_arena *arena, const struct sim_compiler *compiler, struct sim_sharded *s)
 {
     (void)compiler;
@@ -383,7 +380,7 @@ void sim_scatter_activations(struct base_arena *arena, const struct sim_compiler
 
 /* ---- reassociate_all_reduce ---- */
 
-/* The sum takes the operands' sharding, and what is kept of it its own. */
+/* The sum has the operands' sharding, its slice the result's. */
 static int sum_later(struct sim_rewriting *r, int at, unsigned axes, const struct sim_value *operand)
 {
     struct sim_sharded *s = r->s;

@@ -1,5 +1,5 @@
-/* sim/compile: what a compiler makes of a sharded program. Passes that rewrite it, what runs as one kernel, when
- * collectives start and are waited for, how long values live, and where they stand in a device's arena. */
+/* The compiler's effect on a sharded program: passes that rewrite it, fusion into kernels, starts and waits of
+ * collectives, lifetimes of values, and their places in a device's arena. */
 #ifndef SIM_COMPILE_H
 #define SIM_COMPILE_H
 
@@ -55,26 +55,26 @@ enum { sim_windowed_kinds = 1u << SIM_ALL_GATHER | 1u << SIM_REDUCE_SCATTER };
 int sim_pass_choices(const char *names[SIM_PASS_COUNT]);
 int sim_pass_named(const char *name, size_t length); /* one of those; -1: none is called so */
 
-/* Of a TPU's vector register, and of the tiles in which arrays stand in memory: 8 rows of 128 words of four bytes
- * (jax-ml/scaling-book tpus.md). */
+/* A TPU's vector register, and its memory tiles: 8 rows of 128 words of four bytes (jax-ml/scaling-book tpus.md). */
 enum { SIM_LANES = 128, SIM_SUBLANES = 8, SIM_TILE_ROW_BYTES = 4 * SIM_LANES };
 
-/* settings.c: what passes go by beside the program (pass_settings.csv), the same for all software */
+/* settings.c: parameters of passes (pass_settings.csv), the same for all software */
 struct sim_settings {
-    unsigned rematerialized_roles, rematerialized_roles_in_loop; /* bits of enum model_role: what may be dropped, and
-                                                                    what inside the loop over microbatches */
+    unsigned rematerialized_roles,
+        rematerialized_roles_in_loop; /* bits of enum model_role: tensors that may be rematerialized; those inside the
+                                         loop over microbatches */
     double collective_latency, other_latency, dot_cost, kernel_cost, least_cost; /* of the scheduler, in its units */
-    double aimed_frac; /* of the device's memory: what rematerialisation and the memory scheduler aim at */
+    double aimed_frac; /* share of the device's memory that rematerialization and the memory scheduler aim at */
     double roles_frac; /* of a peak, the most that recomputing scores and MLPs alone is relied on to save */
     double least_summed_gather_devices, most_summed_gather_bytes; /* gathers that become sums of mostly zeros */
     double least_ring, most_ring;                                 /* of products that run as loops over pieces */
-    double most_pieces;         /* of a gather or scatter that a product is computed beside */
-    double most_combined_bytes; /* of sums that one all-reduce joins */
-    double accumulator_bytes;   /* a sum of fewer is fused beside another result of its kernel */
+    double most_pieces;                                           /* of a gather or scatter in a windowed einsum */
+    double most_combined_bytes;                                   /* of sums that one all-reduce joins */
+    double accumulator_bytes; /* smaller sums are fused with another result of their kernel */
 };
 enum base_status sim_settings_read(struct sim_settings *out, struct base_error *error);
 
-/* Who compiles, and what for. */
+/* The compiler's target. */
 enum sim_target { SIM_FOR_DEVICE, SIM_FOR_EXECUTOR };
 struct sim_compiler {
     enum sim_target target;
@@ -85,36 +85,36 @@ struct sim_compiler {
     bool checkpoints; /* a layer is one function to jax, which its remat policy wraps */
     struct sim_settings settings;
 };
-/* passes.c: from what the partitioner emits to kernels and lifetimes, or to what the executor runs. */
+/* passes.c: from the partitioner's program to kernels and lifetimes, or to the executor's program. */
 void sim_compile(struct base_arena *arena, const struct sim_compiler *compiler, struct sim_sharded *sharded);
 
-/* windowed_products.c: a product that runs as a loop over pieces of one of its dimensions, while the others of what is
- * gathered for it, or scattered of it, are on their way (pass window_products). */
+/* windowed_products.c: a windowed einsum, a product in a loop over chunks of one dimension, which overlaps with the
+ * transfer of the other chunks (pass window_products). */
 struct sim_product_window {
     unsigned axes; /* of the ring; 0: it is no loop */
-    int label;     /* of the operation: what is split */
-    int values[2]; /* that every trip goes over again: another operand, or what it adds to (read and written) */
+    int label;     /* of the operation: the split label */
+    int values[2]; /* read in every iteration: the other operand, or the accumulator (read and written) */
     int value_count;
     unsigned row_labels;    /* those that the weight lacks */
-    enum model_dtype dtype; /* of what goes round */
+    enum model_dtype dtype; /* of the transferred chunks */
     bool sums_like_another; /* it scatters a sum of a shape that its computation has scattered before */
 };
 /* Per operation. Only products with an operand or a result of weights are such loops. of_moved: per collective the
  * product that is computed as it goes round, or -1. scanned: layers are loops of the compiled program. */
 struct sim_product_window *sim_product_windows(struct base_arena *arena, const struct sim_sharded *sharded,
                                                bool scanned, int *of_moved);
-/* What decides whether such a product becomes a loop. */
+/* Inputs of the decision for a loop. */
 struct sim_window {
-    double ring, rows, element_bytes; /* devices; of the product on one of them; of what goes round */
+    double ring, rows, element_bytes; /* devices; rows of a device's product; bytes of a transferred element */
     double window_rows;               /* topo_chip.xla_window_rows */
     bool is_square;                   /* four devices that are two whole dimensions of the slice */
 };
-/* How often the loop runs: a trip sends a piece either way. 1: the product stays whole, for there are few or many
- * devices, or a device computes for less long than a piece is on its way. */
+/* Iterations of the loop: each sends a chunk in both directions. 1: no loop, for few or many devices, or when
+ * computation is shorter than a chunk's transfer. */
 double sim_window_trips(const struct sim_settings *settings, const struct sim_window *window);
-/* The permutes of such a loop, each of one device's piece: where pieces go both ways, one more than the ring has. A
- * loop of two trips is written out: what a gather would send last goes nowhere, and the zeros that sums begin with are
- * sent once for all sums of a shape in a computation. */
+/* Number of the loop's permutes, each of one device's chunk: in both directions, one more than the ring has. A loop of
+ * two iterations is unrolled: a gather's last transfer is dropped, and the initial zeros of sums are sent once for all
+ * sums of a shape in a computation. */
 enum sim_rounds { SIM_ROUNDS_GATHER, SIM_ROUNDS_SUM, SIM_ROUNDS_SUM_LIKE_ANOTHER };
 int sim_window_permutes(int ring, enum sim_rounds rounds);
 
@@ -127,14 +127,14 @@ enum base_status sim_trait_set_read(const char *table, const char *text, model_t
 struct sim_software {
     sim_pass_set passes;
     model_trait_set traits;
-    double combine_bytes, memory_frac; /* what collectives are combined up to, what its allocator gets of a device's
-                                          memory; -1: the row does not say */
+    double combine_bytes, memory_frac; /* size limit of combined collectives, and the allocator's share of a device's
+                                          memory; -1: not in the row */
     double attention_block, attention_products; /* of its attention kernel (attention.csv); -1: the same */
     const char *date;                           /* of its compiler, "2023-01" */
     const char *source, *attention_source;
 };
-/* BASE_INPUT names what is modelled on the platform ("tpu", "gpu", "cpu", "local"). Of its rows, and those of the chip
- * ("tpu:v6e"), the newest that is not after the date ("2023-10"); NULL: the newest. */
+/* The newest row of the software for the platform, or for the chip ("tpu:v6e"), that is not after the date ("2023-10");
+ * NULL: the newest. BASE_INPUT names the software modelled on the platform ("tpu", "gpu", "cpu", "local"). */
 enum base_status sim_software_find(const char *platform, const char *chip, const char *software, const char *date,
                                    struct sim_software *out, struct base_error *error);
 /* Names of the software that is modelled on the platform, each once, at most limit of them: how many. */
@@ -146,20 +146,20 @@ int sim_software_names(const char *platform, const char **out, int limit);
 struct sim_release {
     const char *since, *libtpu; /* of which year and month; the version of the library that holds it, or "" */
     bool lays_out;              /* sim_compiled_memory is its memory; else liveness in program order is */
-    sim_pass_set passes, gone;  /* that it runs beside those of the software's date, and those of these that it lacks */
+    sim_pass_set passes, gone;  /* passes in addition to the software's date, and passes removed from it */
 };
-/* The last of those that a text means: "latest" (or "today"), a version of libtpu, or a date, on which it was the
- * newest; since NULL: there is none. */
+/* The last release that a text denotes: "latest" (or "today"), a version of libtpu, or a date on which it was the
+ * newest; since NULL: none. */
 enum sim_release_text { SIM_RELEASE_BY_LIBTPU /* or "latest" */, SIM_RELEASE_BY_DATE };
 enum base_status sim_release_find(const char *text, enum sim_release_text kind, struct sim_release *out,
                                   struct base_error *error);
 
-/* ---- what the executor makes of it (executable_kernels.c) ---- */
+/* ---- the executor's view (executable_kernels.c) ---- */
 
 bool sim_routes(const struct model_op *op);                 /* chooses experts for tokens: a kernel of its own */
-int sim_root(const struct sim_sharded *sharded, int value); /* the value whose bytes these are */
-/* A collective whose sum every device gets whole: it is added up where it is to stand, and its operand is read no
- * longer once it has begun. Sums of which each keeps a slice are not: they are read to the end. */
+int sim_root(const struct sim_sharded *sharded, int value); /* the value that owns its memory */
+/* True for a collective whose whole sum every device gets: it sums in place, and its operand is no longer read once it
+ * has begun. A reduce-scatter reads its operand to the end. */
 bool sim_sums_in_place(const struct sim_sharded *sharded, const struct sim_op *op);
 bool sim_is_one_hot(const struct sim_sharded *sharded, int value);             /* one that is never made */
 bool sim_looks_up(const struct sim_sharded *sharded, const struct sim_op *op); /* a contraction with such a one */
@@ -213,15 +213,15 @@ enum base_status sim_pass_bounds_find(const struct sim_sharded *sharded, struct 
                                       struct base_error *error);
 bool sim_is_message(const struct sim_sharded *sharded, const struct sim_value *value); /* that is to be sent */
 
-/* How long a value needs its place: as long as the run; from one step's begin to its end, messages among it, which wait
- * there for their receivers; from a microbatch's forward pass to its backward pass; or within one pass. */
+/* Lifetime of a value: the run; a step, with messages that wait for their receivers; from a microbatch's forward pass
+ * to its backward pass; or one pass. */
 enum sim_lifetime { SIM_LIVES_ALWAYS, SIM_LIVES_ON, SIM_LIVES_IN_FLIGHT, SIM_LIVES_IN_PASS, SIM_LIFETIME_COUNT };
 struct sim_piece_map {
     struct sim_memory_map map; /* offsets from the start of each lifetime's region; arena_bytes 0 */
     unsigned char *lifetime;   /* of each value's place */
     int64_t bytes[SIM_LIFETIME_COUNT], category_bytes[SIM_LIFETIME_COUNT][MODEL_CATEGORY_COUNT];
 };
-/* sharded is the executable program of a piece. Of what lives in flight: one microbatch's. */
+/* sharded is the executable program of a stage chunk. Values in flight count for one microbatch. */
 void sim_piece_map_build(struct base_arena *arena, const struct sim_sharded *sharded, const int64_t *sizes,
                          const struct topo_axes *mesh, const struct sim_pass_bounds *bounds, struct sim_piece_map *out);
 
@@ -231,30 +231,30 @@ struct sim_compiled_options {
     const int64_t *sizes; /* by enum model_size */
     const struct topo_axes *mesh;
     bool scanned;                  /* layers are while loops of the program */
-    bool saves_all;                /* what autodiff saves is saved: no remat policy */
+    bool saves_all;                /* saves all that autodiff saves: no remat policy */
     int64_t loss_tiles;            /* of which one's logits stand */
     bool checkpoints;              /* jax recomputes layers by a remat policy */
     bool product_norms;            /* gradients of norms' scales are products */
     int block_layers;              /* that are recomputed together, and save one input */
     bool over_slices;              /* joined by a data-centre network */
-    int unrolled;                  /* microbatches whose forward passes come before any backward pass */
-    double limit_bytes;            /* what arguments and accumulators leave of the device */
+    int unrolled;                  /* microbatches whose forward passes precede any backward pass */
+    double limit_bytes;            /* device memory left by arguments and accumulators */
     double least_recomputed_bytes; /* smaller arrays are not recomputed */
     const struct sim_settings *settings;
-    bool keeps_exponentials;     /* where layers are no loops: beside their quotient; a habit of the chip's compiler */
-    bool keeps_scores;           /* or the scores in their place */
-    double window_rows;          /* topo_chip.xla_window_rows */
-    const bool *is_square;       /* by set of mesh axes: of sim_window */
-    double most_summed_elements; /* topo_chip.xla_most_summed_elements */
+    bool keeps_exponentials;        /* unscanned layers: in addition to the quotient; a trait of the chip's compiler */
+    bool keeps_scores;              /* or the scores in their place */
+    double window_rows;             /* topo_chip.xla_window_rows */
+    const bool *is_square;          /* by set of mesh axes: of sim_window */
+    double most_summed_elements;    /* topo_chip.xla_most_summed_elements */
     bool async_gathers, async_sums; /* topo_chip.xla_async_gathers, xla_async_sums */
     bool keeps_shards;              /* topo_chip.xla_keeps_shards */
     double most_logits_bytes;       /* topo_chip.xla_most_logits_bytes */
     int tile_rows;                  /* of the smallest tile of an argument */
     bool lists_alive;               /* of the answer */
-    bool rematerializes;            /* recomputes what layers save, or loops over them make, if the limit asks for it */
+    bool rematerializes; /* rematerializes saved tensors, or results of loops over layers, if the limit requires it */
 };
 struct sim_compiled_memory {
-    double peak_bytes;                           /* of all that comes and goes, arguments and accumulators aside */
+    double peak_bytes;                           /* of all transient buffers, without arguments and accumulators */
     double category_bytes[MODEL_CATEGORY_COUNT]; /* of these */
     int peak_op;                                 /* -1: none */
     double recomputed_frac;                  /* of the bytes that layers save: the share that is recomputed instead */
@@ -264,10 +264,10 @@ struct sim_compiled_memory {
         int birth, death; /* operations */
         double bytes;
         enum model_category category;
-    } * alive; /* where that was asked for: what stands at the peak */
+    } * alive; /* if requested: buffers alive at the peak */
     int alive_count;
 };
-/* What stands in a device's memory at the peak, the largest first; together they are the peak. */
+/* Buffers alive at the peak, the largest first; their sum is the peak. */
 struct sim_peak_buffer {
     const char *name, *why; /* "decoder/layers/mlp/wi", "saved for the backward pass, last read by …" */
     enum model_category category;
@@ -282,7 +282,7 @@ struct sim_peak_buffers {
     int count, capacity;
 };
 
-/* Bytes in tiles of what always stands there: parameters, state, accumulators, batch. */
+/* Tiled bytes of persistent buffers: parameters, state, accumulators, batch. */
 void sim_compiled_persistent_bytes(const struct sim_sharded *sharded, const struct sim_compiled_options *options,
                                    double category_bytes[MODEL_CATEGORY_COUNT]);
 /* sharded has been fused (sim_fuse). The arena holds the answer's working tables. */

@@ -1,12 +1,12 @@
-/* Blocks of layers as units of recomputation: software that repeats layers of several kinds, as Gemma 2's pairs and
- * Gemma 3's sixes, wraps the block, not the layer. So its input is saved once a block, and a block is recomputed at
- * once. Layers beyond whole blocks stand outside of the loop, where XLA merges what is recomputed with the forward
- * pass: they keep all that they read (seen in dumps of MaxText by libtpu 0.0.42: of 34 layers 4). */
+/* Blocks of layers as units of recomputation. Software that repeats layers of several kinds, as Gemma 2's pairs and
+ * Gemma 3's sixes, wraps the block in its checkpoint: the input is saved once per block, and a whole block is
+ * recomputed. Layers beyond whole blocks are outside the loop, where XLA merges recomputation with the forward pass:
+ * they keep everything they read (dumps of MaxText by libtpu 0.0.42: 4 of 34 layers). */
 #include "sim/compile/compiled_buffers.h"
 
 #include <math.h>
 
-/* Of the layers of a loop, those whose input is saved. */
+/* Layers of a loop whose input is saved. */
 static double remaining_layers(const struct sim_assigner *a, int loop)
 {
     return fmod(sim_layers_of(a, loop), a->options->block_layers);

@@ -1,13 +1,13 @@
-/* The memory of a step as XLA:TPU lays it out today: which arrays it allocates, how large they are in tiles, and from
- * which operation to which they stand. Mechanisms, as the compiler's own dumps show them (libtpu 0.0.42):
- * - a loop over layers is a while loop: what the backward loop reads of the forward loop is one stacked array of all
- *   layers, whole from the first loop's start to the second one's end;
- * - where autodiff's residuals cross such loops nothing can be fused away, so all that jax writes down is there
- *   (residual_arrays);
- * - casts of stacked weights are hoisted out of the loops: a copy in the compute dtype lives through both;
- * - gradients of stacked weights are stacked in the loop that makes them, in the weights' dtype;
- * - a result is written over an operand of its shape that ends with it, unless that is one of several of a fusion;
- * - which order operations come in is the scheduler's choice of three, by its own estimate (memory_schedules.c). */
+/* A step's memory as current XLA:TPU lays it out: its arrays, their tiled sizes and lifetimes. Mechanisms seen in the
+ * compiler's dumps (libtpu 0.0.42):
+ * - A loop over layers is a while loop. Each tensor that the backward loop reads is one stacked array of all layers,
+ * whole from the first loop's start to the second one's end.
+ * - Residuals that cross such loops cannot be fused away: all of jax's are arrays (residual_arrays).
+ * - Casts of stacked weights are hoisted: a copy in the compute dtype lives through both loops.
+ * - Gradients of stacked weights are stacked in their loop, in the weights' dtype.
+ * - A result overwrites an operand of its shape whose life ends there, unless the operand is one of a fusion's several
+ * results.
+ * - The scheduler chooses among three orders by its own estimate (memory_schedules.c). */
 #include "sim/compile/compiled_buffers.h"
 
 #include <math.h>
@@ -41,8 +41,8 @@ static enum model_category category_of(const struct sim_assigner *a, const struc
 
 /* ---- values ---- */
 
-/* The value of a tensor that is made first, in a loop over as many layers as that of a value of the backward pass, or
- * in none as that one: first layers that differ from the others stand before the loop. */
+/* The first instance of a tensor, in a loop over as many layers as that of a backward value, or outside loops as that
+ * one: first layers that differ precede the loop. */
 static int first_made(const struct sim_assigner *a, int tensor, int beside)
 {
     const struct sim_sharded *s = a->s;
@@ -71,16 +71,16 @@ static bool is_gathered(const struct sim_assigner *a, int value)
     return made >= 0 && a->s->ops[made].kind == SIM_COMMUNICATE && a->s->ops[made].collective == SIM_ALL_GATHER;
 }
 
-/* In the body of a loop a list makes weight gradients as soon as it can, so that only what is gathered for them is
- * there for longer than anybody reads it. */
+/* In a loop's body, the list schedule makes weight gradients as soon as it can; only their gathered operands live
+ * longer than their reads. */
 static bool is_gathered_early(const struct sim_assigner *a, int value)
 {
     return a->options->scanned && a->schedule == SIM_LIST && !a->windowed[value] && is_gathered(a, value) &&
            sim_is_over_layers(a, a->s->values[value].loop);
 }
 
-/* Where layers are no loops, a gather for a weight gradient comes right before its product, which the others need not:
- * unless gathers are started early, as are those that wait for sums on their way. */
+/* In unscanned layers, a gather for a weight gradient comes right before its product, unless gathers start early, as
+ * those before overlapped sums do. */
 static bool is_gathered_late(const struct sim_assigner *a, int value)
 {
     return !a->options->scanned && !a->options->async_gathers && !a->options->async_sums && is_gathered(a, value);
@@ -104,7 +104,7 @@ static bool is_recomputed_for(const struct sim_assigner *a, int value, int at)
     return false;
 }
 
-/* Of several operands of a kernel that end with it, it can write over one. */
+/* A kernel overwrites only one of several operands that end with it. */
 static int first_to_end(const struct sim_assigner *a, const struct sim_op *op, int shape, int at)
 {
     for (int j = 0; j < op->input_count; j++) {
@@ -115,9 +115,9 @@ static int first_to_end(const struct sim_assigner *a, const struct sim_op *op, i
     return -1;
 }
 
-/* An elementwise kernel writes over an operand of its result's shape that ends with it, whatever else it makes; but
- * not over one of several results of a fusion: XLA's heap simulator shares only with direct operands, and these come
- * through a get-tuple-element. */
+/* An elementwise kernel overwrites an operand of its result's shape that ends with it. One of several results of a
+ * fusion is excluded: XLA's heap simulator shares only with direct operands, and these come through a
+ * get-tuple-element. */
 static bool is_overwritten(const struct sim_assigner *a, int v, int at)
 {
     const struct sim_value *value = &a->s->values[v];
@@ -180,8 +180,8 @@ static void add_waiting(struct sim_assigner *a, int backward, int end, int last,
     if (from <= last) sim_add_buffer(a, from, last, left * bytes, left * bytes, category);
 }
 
-/* One array for each layer that is made in a loop over layers, which is none to the compiler, until the backward pass
- * is over. What is recomputed is so for each of its readers. */
+/* One array per layer, made in a loop over layers that the compiler unrolls, alive until the end of the backward pass.
+ * Recomputed ones exist once per reader. */
 static void add_waiting_stack(struct sim_assigner *a, int loop, int made_at, double bytes, enum model_category category,
                               const struct sim_recomputed *recomputed)
 {
@@ -216,7 +216,7 @@ static int last_window(const struct sim_assigner *a, const struct sim_value *val
     return within ? release_point(a, made_in, value->last_use) : backward_end(a, made_in);
 }
 
-/* It is the gather that the layer, or what is recomputed of it, reads too: it stands from where its operand is made. */
+/* The gather is shared with the layer or its recomputation: it lives from its operand on. */
 static void add_gathered_early(struct sim_assigner *a, int v)
 {
     const struct sim_sharded *s = a->s;
@@ -229,8 +229,8 @@ static void add_gathered_early(struct sim_assigner *a, int v)
     add_pieces(a, v, birth, value.last_use, sim_value_bytes(a, &value), category_of(a, &value, value.saved));
 }
 
-/* Such an operand is an array, though others recompute it as they read it, and stays until the loops of all windowed
- * products come: what the forward pass had already made is that array. */
+/* Such an operand is materialized, even if others recompute it in their fusions, and lives until the loops of all
+ * windowed products. The forward pass's array is reused if there is one. */
 static bool add_windowed(struct sim_assigner *a, int v)
 {
     const struct sim_sharded *s = a->s;
@@ -253,8 +253,8 @@ static bool add_windowed(struct sim_assigner *a, int v)
     return true;
 }
 
-/* Of the logits' gradient: what stands for it is the float32 logits, which it is recomputed from; recomputed for the
- * loss, they leave the gradient itself. */
+/* The logits' gradient has no array: the float32 logits stand for it. If they are recomputed for the loss, it has one.
+ */
 static double gradient_alone_bytes(const struct sim_assigner *a, int v)
 {
     struct sim_value gradient = a->s->values[v];
@@ -262,8 +262,8 @@ static double gradient_alone_bytes(const struct sim_assigner *a, int v)
     return sim_value_bytes(a, &gradient);
 }
 
-/* Where the gradient is an array of its own the float32 logits stand beside it as it is made: not in a loop over
- * microbatches, where the logits stand for it (a dump for TPU7x by libtpu 0.0.42.1). Returns its bytes. */
+/* A gradient with its own array coexists with the float32 logits while it is made, except in a loop over microbatches,
+ * where the logits stand for it (a dump for TPU7x by libtpu 0.0.42.1). Returns its bytes. */
 static double add_logits_beside(struct sim_assigner *a, int v, int at, double logits_bytes)
 {
     const double alone_bytes = gradient_alone_bytes(a, v);
@@ -272,7 +272,7 @@ static double add_logits_beside(struct sim_assigner *a, int v, int at, double lo
     return alone_bytes;
 }
 
-/* A list makes what loops over scanned layers add up first of all: it is no more than zeros. */
+/* The list schedule makes accumulators of loops over scanned layers first of all: they are only zeros. */
 static bool is_filled_early(const struct sim_assigner *a, int v)
 {
     const struct sim_value *value = &a->s->values[v];
@@ -284,7 +284,7 @@ static bool is_filled_early(const struct sim_assigner *a, int v)
 
 /* ---- gathers for weight gradients that a list makes in the forward pass ---- */
 
-/* How many weight gradients read it: each gathers for itself. */
+/* Number of weight gradients that read it: each has its own gather. */
 static int weight_gradients_of(const struct sim_assigner *a, int v)
 {
     const struct sim_sharded *s = a->s;
@@ -298,8 +298,8 @@ static int weight_gradients_of(const struct sim_assigner *a, int v)
     return count;
 }
 
-/* Of layers that are no loops a list makes first what grows least: as soon as a layer's input is there, before the
- * layer itself, what its weight gradients will gather of it. It stands until they come. False: it is no such gather. */
+/* In unscanned layers the list schedule first makes what grows least: the gather for a layer's weight gradients comes
+ * as soon as the layer's input exists, before the layer, and lives until they come. False: no such gather. */
 static bool add_gathered_forward(struct sim_assigner *a, int v)
 {
     const struct sim_sharded *s = a->s;
@@ -327,7 +327,7 @@ static bool add_gathered_forward(struct sim_assigner *a, int v)
     return true;
 }
 
-/* What goes round a loop: of layers that are no loops each has its own, until it has read it. */
+/* Loop-carried values: each unscanned layer has its own until it is read. */
 static void add_carried(struct sim_assigner *a, int v, double bytes, enum model_category category)
 {
     const int begin = a->carried_in[v], end = a->s->ops[begin].match;
@@ -339,8 +339,8 @@ static void add_carried(struct sim_assigner *a, int v, double bytes, enum model_
     a->of_arrays = false;
 }
 
-/* What waits in the host's memory: on its way there within its loop; the first layer that reads it, and then each next
- * one, has it come before the loop, or the layer before, is done. */
+/* Offloaded tensors: on the way out within their loop; for the first reader, and then each next one, transferred back
+ * before the loop, or the previous layer, is done. */
 static void add_transfers(struct sim_assigner *a, int v, double bytes, enum model_category category)
 {
     const struct sim_op *ops = a->s->ops;
@@ -350,7 +350,7 @@ static void add_transfers(struct sim_assigner *a, int v, double bytes, enum mode
     sim_add_buffer(a, user, ops[user].match, bytes, bytes, category);
 }
 
-/* How many microbatches have such a value at once that is made in a loop over layers, or outside of all of them. */
+/* Number of microbatches with a live instance of a value made in a loop over layers, or outside them. */
 static int beside(const struct sim_assigner *a, int loop)
 {
     const int outermost = loop >= 0 ? sim_outermost_loop(a, loop) : -1;

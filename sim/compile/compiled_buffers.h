@@ -1,6 +1,6 @@
-/* Memory as compiled, private to sim/compile: the arrays of a step as they are collected, under one of the orders that
- * the compiler tries. compiled_buffers.c has the values of the program and the peak, compiled_stacks.c what loops over
- * layers stack, memory_schedules.c the orders, compiled_memory.c which of them it is. */
+/* Compiled memory, private to sim/compile: the arrays of a step under one of the compiler's candidate orders.
+ * compiled_buffers.c has the program's values and the peak, compiled_stacks.c the stacks of loops over layers,
+ * memory_schedules.c the orders, compiled_memory.c the choice among them. */
 #ifndef SIM_COMPILE_COMPILED_BUFFERS_H
 #define SIM_COMPILE_COMPILED_BUFFERS_H
 
@@ -16,11 +16,11 @@ struct sim_buffer {
     double first_bytes, last_bytes; /* in the first and in the last iteration of loops over layers that are unrolled */
     enum model_category category;
     bool of_arrays; /* it is the sum of arrays that the list of them has, too */
-    int value;      /* what it is, or of what it is a copy; -1: an array that is no value of the program */
+    int value;      /* the value, or the original of a copy; -1: an array that is no value of the program */
 };
 
-/* Arrays of their own of layers that are no loops, all of one size: from an operation of each layer, or one outside of
- * all layers, to another one. The loop that reads them goes over layers in the contrary order. */
+/* Separate arrays of unscanned layers, all of one size: from an operation of each layer, or one outside the layers, to
+ * another one. The reading loop visits layers in reverse order. */
 struct sim_layer_arrays {
     int made_in, made_at; /* a loop and an operation of it; -1: an operation outside */
     int user, used_at;    /* the same */
@@ -28,7 +28,7 @@ struct sim_layer_arrays {
     double bytes;
 };
 
-/* Of what loops over layers stack: in how many of the first layers it is recomputed where it is read. */
+/* Stacks of loops over layers: the number of first layers that recompute the tensor at its read. */
 struct sim_recomputed {
     int layers;
     int first_use, last_use; /* operations of the loop that reads it */
@@ -46,10 +46,10 @@ struct sim_assigner {
     const struct sim_compiled_options *options;
     struct sim_buffer *buffers;
     int count, capacity;
-    struct sim_layer_arrays *arrays; /* of layers that are no loops: what buffers that grow and shrink consist of */
+    struct sim_layer_arrays *arrays; /* unscanned layers: the parts of growing and shrinking buffers */
     int array_count, array_capacity;
-    bool of_arrays; /* what is added now are such buffers */
-    /* What has been worked out, or 0: per shape and bytes of an element, and per value. */
+    bool of_arrays; /* new buffers are such parts */
+    /* Memoised, or 0: per shape and bytes of an element, and per value. */
     double (*known_bytes)[SIM_MOST_ELEMENT_BYTES + 1], *known_stacked_bytes;
     int value; /* and of this value; -1: of none */
     struct base_arena *arena;
@@ -67,10 +67,10 @@ struct sim_assigner {
     bool *deferred;                                 /* the same of any weight gradient in layers that are no loops */
     bool *weighed;                                  /* the same of any weight gradient in a loop over layers */
     enum sim_memory_schedule schedule;
-    bool in_haste;           /* there is no room: what can be done is done, so that its operands go */
-    bool remakes_logits;     /* in float32, for the loss: behind it their gradient stands alone */
+    bool in_haste;           /* short of memory: operations run as soon as they can, to free their operands */
+    bool remakes_logits;     /* in float32, for the loss: after it only their gradient lives */
     bool drops_exponentials; /* since there is no room for them */
-    int hurried_layers;      /* of those that are no loops: whose windowed weight gradients come in their turn */
+    int hurried_layers;      /* unscanned layers whose windowed weight gradients run in turn */
     bool estimates;          /* as the scheduler does: it knows of no array that is written over another */
     struct sim_recomputed
         *recomputed;       /* per value, and behind them per value the exponentials of that softmax; or NULL */
@@ -80,9 +80,10 @@ struct sim_assigner {
     double from_limit_bytes, to_limit_bytes; /* limits for which all questions so far would have the same answers */
 };
 
-/* memory_limit.c: what the limit decides, and nothing else reads it */
+/* memory_limit.c: decisions by the limit; nothing else reads it */
 bool sim_has_room(struct sim_assigner *a, double bytes);
-double sim_remat_cost(struct sim_assigner *a, double freed_bytes); /* XLA's: the limit over what is freed, whole */
+double sim_remat_cost(struct sim_assigner *a,
+                      double freed_bytes); /* XLA's: the limit divided by the freed bytes, an integer */
 
 /* compiled_buffers.c */
 void sim_list_values(struct sim_assigner *a); /* is_array and values; what is windowed, deferred, waiting is known */
@@ -90,8 +91,8 @@ void sim_list_values(struct sim_assigner *a); /* is_array and values; what is wi
 enum sim_memory_view { SIM_AS_LAID_OUT, SIM_AS_ESTIMATED };
 void sim_assign_buffers(struct sim_assigner *a, enum sim_memory_schedule schedule, enum sim_memory_view view,
                         struct sim_compiled_memory *out);
-/* Whether a copy of a value is made right before an operation: whatever else the value's fusion makes, a copy is the
- * one result of its own. */
+/* True if a value is copied right before an operation: the copy is a fusion's only result, even if the value is one of
+ * several. */
 bool sim_is_made_again_for(const struct sim_assigner *a, int value, int at);
 
 /* buffer_parts.c */
@@ -103,7 +104,7 @@ double sim_bytes_of_one_head(const struct sim_assigner *a, const struct sim_valu
 void sim_add_buffer(struct sim_assigner *a, int birth, int death, double first_bytes, double last_bytes,
                     enum model_category category);
 void sim_add_arrays(struct sim_assigner *a, const struct sim_layer_arrays *arrays);
-/* Those that stand at the peak of what was collected last, into the answer. */
+/* Buffers alive at the last collected peak, into the answer. */
 void sim_list_alive(const struct sim_assigner *a, struct sim_compiled_memory *out);
 int sim_outermost_loop(const struct sim_assigner *a, int loop);
 static inline double sim_layers_of(const struct sim_assigner *a, int loop) /* trips of a loop */
@@ -118,24 +119,24 @@ static inline bool sim_is_over_layers(const struct sim_assigner *a, int loop)
 /* compiled_stacks.c */
 bool sim_is_weight_cast(const struct sim_assigner *a, const struct sim_op *op);
 bool sim_peels_first(const struct sim_assigner *a, int forward); /* the first iteration of the loop behind it */
-/* Of a layer's input: the stack of all layers', once more for such an iteration. */
+/* A layer's input: the stack of all layers once more, for such an iteration. */
 void sim_add_turned_stack(struct sim_assigner *a, int value, double bytes, enum model_category category);
-/* One array for each layer, from the operation of the forward loop that makes it to one of the backward loop, or one
- * outside: whole at once where layers are scanned, else one more or less an iteration. */
+/* One array per layer, from its operation in the forward loop to one in the backward loop, or outside: whole at once if
+ * layers are scanned, else growing and shrinking by iteration. */
 void sim_add_layer_stack(struct sim_assigner *a, int made_in, int made_at, int used_until, double bytes,
                          enum model_category category, const struct sim_recomputed *recomputed);
 double sim_exponentials_bytes(const struct sim_assigner *a, const struct sim_op *op); /* of layers that are no loops */
-void sim_add_stacks(struct sim_assigner *a); /* of residuals and weights, beside those that are values */
+void sim_add_stacks(struct sim_assigner *a); /* of residuals and weights, in addition to values */
 
 /* compiled_gates.c */
 int sim_gate_fusion(const struct sim_assigner *a, int value); /* that makes it, its last operation; or -1 */
-/* Whether the fusion that ends with an operation writes over it. */
+/* True if the fusion that ends with an operation overwrites the value. */
 bool sim_is_gate_operand(const struct sim_assigner *a, int value, int at);
 
 /* compiled_lookups.c */
 bool sim_is_gathered_one_hot(const struct sim_assigner *a, const struct sim_value *value);
 double sim_gathered_rows_bytes(const struct sim_assigner *a, const struct sim_op *gather, double bytes);
-/* When the rows of a second lookup stand, and what stands for it beside the first one. */
+/* The lifetime of a second lookup's rows, and of their substitute next to the first lookup. */
 void sim_move_beside_first(struct sim_assigner *a, int value, int *birth, int *death);
 void sim_add_table_copies(struct sim_assigner *a); /* in the layout that they are not given in */
 
@@ -145,7 +146,8 @@ int sim_last_read(const struct sim_assigner *a, int value); /* the last operatio
 
 /* compiled_blocks.c */
 double sim_saved_inputs(const struct sim_assigner *a, int loop); /* of the layers of a loop over them */
-void sim_add_blocks(struct sim_assigner *a); /* what a block of layers holds beside the one layer of the program */
+void sim_add_blocks(
+    struct sim_assigner *a); /* buffers of a block of layers in addition to its one layer in the program */
 
 /* memory_schedules.c */
 bool *sim_weight_gradient_operands(struct base_arena *arena, const struct sim_sharded *s, const bool *windowed);
@@ -166,7 +168,7 @@ int sim_gradient_stack_until(const struct sim_assigner *a, int backward);
 void sim_rematerialize_in_loops(struct sim_assigner *a, struct sim_compiled_memory *out);
 
 /* peak_priority.c */
-/* What XLA's rematerialisation does to layers that are no loops, until the peak is under the limit or nothing helps. */
+/* XLA's rematerialization in unscanned layers, until the peak is below the limit or no candidate helps. */
 void sim_rematerialize(struct sim_assigner *a, struct sim_compiled_memory *out);
 
 /* compiled_heap.c: bytes of the heap that holds all arrays collected last, with its holes; it asks for the limit */

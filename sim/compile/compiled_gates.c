@@ -1,7 +1,7 @@
-/* The backward pass of a gated MLP: one fusion makes the activation again, where a weight gradient reads it, and the
- * gradients of both operands. These end with it, and results are written over them: XLA's heap simulator lets a result
- * of several share with an operand that is the one result of its own fusion, as the operands are, which products make
- * (dumps of T5X and MaxText by libtpu 0.0.42.1). */
+/* The backward pass of a gated MLP. One fusion computes the activation again, for a weight gradient, and the gradients
+ * of both operands, which end with it. Results overwrite them: XLA's heap simulator lets one of several results share
+ * with an operand that is its fusion's only result, as these results of products are (dumps of T5X and MaxText by
+ * libtpu 0.0.42.1). */
 #include "sim/compile/compiled_buffers.h"
 
 static bool is_map(const struct sim_op *op, enum model_function function)

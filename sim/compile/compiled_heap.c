@@ -1,10 +1,7 @@
-/* The heap in which a compiled step's arrays stand, each at one place from its first operation to its last. XLA:TPU
- * takes the arrays in the order in which they begin, and gives each the smallest hole that has room for it, or a place
- * behind all others: its own arrays, so placed in its own order, take its heap within 2 % (11 dumps of libtpu
- * 0.0.42.1: 2.75 of 2.76 GiB where 2.04 are there at once). A heap that the device has no room for is laid out anew,
- * the largest arrays first: of three dumps at the limit, so placed they are within 1.5 % of it, where the order of time
- * takes 3 to 10 % more. Where layers are no loops, each has arrays of its own, which begin and end one by one, so that
- * the holes which they leave are too small for what comes behind them. */
+/* The heap of a compiled step's arrays, each at one offset for its life. XLA:TPU takes arrays in order of their start,
+ * and puts each into the smallest hole that fits, or after all others. Its own arrays, placed so in its own order, give
+ * its heap within 2 % (11 dumps of libtpu 0.0.42.1: 2.75 of 2.76 GiB, with 2.04 alive at once). Arrays of unscanned
+ * layers start and end one by one and leave holes too small for later arrays. */
 #include "sim/compile/compiled_buffers.h"
 
 #include <math.h>
@@ -42,7 +39,7 @@ struct heap {
     const struct sim_assigner *a;
     struct moment *moments;
     int count;
-    struct hole *holes; /* in the order of their offsets, none beside another */
+    struct hole *holes; /* by offset, without adjacent ones */
     int hole_count;
     double end;
     struct span *spans; /* where arrays are noted and not placed; or NULL */
@@ -75,8 +72,8 @@ static void add(struct heap *h, const struct moment *moment)
     if (moment->from_layer < moment->until_layer) h->moments[h->count++] = *moment;
 }
 
-/* What begins in a layer is there in all of them, anew, and the last layer's until its last use, where that is behind
- * the loop; what is used in one and begins before is there until the last one. */
+/* A buffer that starts in a layer exists in each; the last layer's lives to its last use if that is after the loop. One
+ * that starts before and is used in the loop lives until the last layer. */
 static void add_buffer(struct heap *h, const struct sim_buffer *b, struct place *place)
 {
     const int birth = b->birth < 0 ? 0 : b->birth, made_in = layers_around(h, b->birth),
@@ -195,7 +192,7 @@ static int first_behind(const struct heap *h, double offset)
     return low;
 }
 
-/* Joined with the holes beside it. */
+/* Merged with adjacent holes. */
 static void give_back(struct heap *h, double offset, double bytes)
 {
     const int i = first_behind(h, offset);

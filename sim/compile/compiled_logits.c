@@ -1,9 +1,8 @@
-/* Who reads an array last: one that is no array but part of its readers has another last reader than the program says.
- * Such are the gradient of logits that are narrower than the loss, as MaxText and Levanter have them, and, of a softmax
- * whose scores stand beside their quotient, the quotient in the softmax's gradient. */
+/* The last reader of an array, where readers fuse a value instead of storing it. Examples are the gradient of logits
+ * narrower than the loss (MaxText, Levanter), and a softmax's quotient in its gradient when the scores are kept. */
 #include "sim/compile/compiled_buffers.h"
 
-/* Through what is made where it is read. */
+/* Follows values fused into their readers. */
 static bool comes_of_loss(const struct sim_assigner *a, int value)
 {
     const int made = a->s->values[value].definition;
@@ -58,8 +57,8 @@ static int last_product_of_quotient(const struct sim_assigner *a, int v)
     return value->last_use;
 }
 
-/* The last operation that reads a value, or such a gradient in its place: over several slices the weight's product
- * comes behind all layers, where its sum over the slices is joined with theirs. */
+/* The last operation that reads a value, or its fused gradient. Over several slices the weight's product comes after
+ * all layers, where its reduction over slices is combined with theirs. */
 int sim_last_read(const struct sim_assigner *a, int v)
 {
     const struct sim_value *value = &a->s->values[v];

@@ -10,9 +10,9 @@ bool sim_is_gathered_one_hot(const struct sim_assigner *a, const struct sim_valu
            a->s->ops[value->definition].kind == SIM_COMMUNICATE;
 }
 
-/* One-hot rows that all devices ask for: a device's own stand beside all of them, unless they came from others
- * themselves, and are an array that is counted; or, where products are not windowed
- * otherwise, the rows go round, one device's in use while the next one's arrive. */
+/* One-hot rows requested by all devices: a device's own rows coexist with the gathered ones, unless they are a received
+ * array that is counted already. Or, without other windowed products, the rows pass around the ring: one device's in
+ * use while the next one's arrive. */
 double sim_gathered_rows_bytes(const struct sim_assigner *a, const struct sim_op *gather, double bytes)
 {
     double own_bytes = bytes / (double)topo_axes_product(a->options->mesh, gather->axes);
@@ -20,10 +20,9 @@ double sim_gathered_rows_bytes(const struct sim_assigner *a, const struct sim_op
     return sim_is_gathered_one_hot(a, &a->s->values[gather->inputs[0]]) ? bytes : bytes + own_bytes;
 }
 
-/* Where rows are gathered whole, encoder's and decoder's tables are looked up one right behind the other, at the
- * start: a device's own rows for the second are there while the first one's are gathered. Where a gather is on its way
- * while others compute, the rows of one have a place beside those that the other's product reads, if the device has
- * room for both. */
+/* With whole gathers, the encoder's and decoder's lookups run back to back at the start: a device's own rows for the
+ * second exist while the first one's are gathered. With asynchronous gathers, one lookup's rows coexist with those of
+ * the other's product, if memory permits. */
 void sim_move_beside_first(struct sim_assigner *a, int v, int *birth, int *death)
 {
     const struct sim_sharded *s = a->s;

@@ -1,5 +1,5 @@
-/* The compiled step's memory at its peak, under the order of operations that XLA's memory scheduler chooses: which one,
- * and what becomes of a step that does not fit (compiled_buffers.c has its arrays). */
+/* Peak memory of a compiled step under the order chosen by XLA's memory scheduler, with remedies for a step that does
+ * not fit (compiled_buffers.c has its arrays). */
 #include "sim/compile/compiled_buffers.h"
 
 #include <math.h>
@@ -43,8 +43,8 @@ static void find_backward_loops(struct sim_assigner *a)
     }
 }
 
-/* The first of the schedules whose estimate is the least: on 33 of 38 scanned steps that of the compiler's own log.
- * Where layers are no loops a post order is as a depth-first one. */
+/* The first schedule with the least estimate: on 33 of 38 scanned steps that of the compiler's log. For unscanned
+ * layers a post order is like a depth-first one. */
 static enum sim_memory_schedule choose_schedule(struct sim_assigner *a)
 {
     struct sim_compiled_memory estimate;
@@ -59,9 +59,9 @@ static enum sim_memory_schedule choose_schedule(struct sim_assigner *a)
     return best;
 }
 
-/* Sums over devices within layers that may be on their way while others compute: XLA's latency hiding scheduler orders
- * the step anew, from its end, so that the products that nobody waits for, weight gradients, come behind the sums of
- * all layers; unless the device has no room for what they read. */
+/* True for reductions within layers that can be asynchronous. XLA's latency hiding scheduler then reorders the step
+ * from its end: products without waiting readers, weight gradients, come after the reductions of all layers, unless
+ * their operands do not fit. */
 static bool hides_sums(struct sim_assigner *a, struct sim_compiled_memory *out)
 {
     const struct sim_sharded *s = a->s;
@@ -85,7 +85,7 @@ static bool hides_sums(struct sim_assigner *a, struct sim_compiled_memory *out)
     return false;
 }
 
-/* What is recomputed is so in the order that the scheduler chose. A list needs no second look: it comes next. */
+/* Rematerialization uses the chosen order. The list schedule needs no second try: it comes next. */
 static bool fits_once_recomputed(struct sim_assigner *a, struct sim_compiled_memory *out)
 {
     if (a->schedule == SIM_LIST) return false;
@@ -100,7 +100,7 @@ static bool fits_once_recomputed(struct sim_assigner *a, struct sim_compiled_mem
     return false;
 }
 
-/* Where that is not enough what frees memory comes first, whatever the estimates said. */
+/* As a last resort, memory is freed first, whatever the estimates are. */
 static void assign_in_haste(struct sim_assigner *a, struct sim_compiled_memory *out)
 {
     a->in_haste = true;

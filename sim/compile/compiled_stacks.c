@@ -1,8 +1,8 @@
-/* What loops over layers stack, as XLA:TPU does: residuals, casts of weights that are hoisted, gradients. */
+/* Stacks of loops over layers in XLA:TPU: residuals, hoisted casts of weights, gradients. */
 #include "sim/compile/compiled_buffers.h"
 
-/* Arrays of their own, of layers that are no loops: one more each forward, one less each backward. What is made once
- * more stands there only while its layer reads it. */
+/* Separate arrays of unscanned layers: one more per forward layer, one less per backward layer. A recomputed one exists
+ * only while its layer reads it. */
 static void add_arrays(struct sim_assigner *a, int made_in, int user, double bytes, enum model_category category,
                        const struct sim_recomputed *recomputed)
 {
@@ -20,8 +20,8 @@ static void add_arrays(struct sim_assigner *a, int made_in, int user, double byt
                                                      recomputed->last_use, 0, recomputed->layers, bytes});
 }
 
-/* One array for each layer, from the forward loop to the backward loop: whole at once where layers are scanned, else
- * one more or less an iteration. */
+/* One array per layer, from the forward loop to the backward loop: whole at once if layers are scanned, else growing
+ * and shrinking by iteration. */
 static void add_stack(struct sim_assigner *a, int made_in, int made_at, int used_until, double bytes,
                       enum model_category category, const struct sim_recomputed *recomputed)
 {
@@ -60,10 +60,10 @@ void sim_add_layer_stack(struct sim_assigner *a, int made_in, int made_at, int u
     a->value = value;
 }
 
-/* ---- what jax writes down ---- */
+/* ---- jax's residuals ---- */
 
-/* Arrays that autodiff keeps of an operation, beside its operands and its result, of the shape of its result: read off
- * jax's linearisations, which XLA can neither fuse nor drop where they cross a loop. */
+/* Residuals of an operation beyond its operands and its result, of the result's shape: from jax's linearizations. XLA
+ * can neither fuse nor drop them where they cross a loop. */
 static const struct residual_arrays {
     enum model_function function;
     int inputs; /* of which there are so many; 0: any */
@@ -71,11 +71,11 @@ static const struct residual_arrays {
     int narrow; /* in the compute dtype */
 } residual_arrays[] = {
     {MODEL_NORM, 0, 1, 1},    /* 2x of the square's derivative; the normalised rows before the scale */
-    {MODEL_SOFTMAX, 0, 0, 1}, /* the exponentials beside their quotient */
+    {MODEL_SOFTMAX, 0, 0, 1}, /* the exponentials in addition to their quotient */
     {MODEL_GATE, 2, 0, 5},    /* of tanh's gelu: 3x^2, tanh, 1 - tanh, the cumulative share, and gelu(x) */
 };
 
-/* Of layers that are no loops XLA drops all but these, and these where the chip's compiler keeps them. */
+/* In unscanned layers XLA drops all but these, and these too unless the chip's compiler keeps them. */
 double sim_exponentials_bytes(const struct sim_assigner *a, const struct sim_op *op)
 {
     bool saved = op->kind == SIM_COMPUTE && op->op->phase == MODEL_FORWARD && op->op->function == MODEL_SOFTMAX &&
@@ -96,7 +96,7 @@ static double scanned_residual_bytes(const struct sim_assigner *a, const struct 
     return 0;
 }
 
-/* The forward pass's operations in a loop over layers whose residuals the backward loop reads. */
+/* Operations in the forward pass's loop over layers whose residuals the backward loop reads. */
 static void add_residuals(struct sim_assigner *a, int forward_begin, int backward_end)
 {
     const struct sim_sharded *s = a->s;
@@ -119,7 +119,7 @@ bool sim_is_weight_cast(const struct sim_assigner *a, const struct sim_op *op)
     return a->s->program->tensors[from->tensor].category == MODEL_PARAMETER && from->dtype != to->dtype;
 }
 
-/* Hoisted out of all loops; what autodiff saves of a loop over layers are the copies that its layers read, too. */
+/* Hoisted out of all loops; autodiff saves the same copies in a loop over layers. */
 static void add_weight_copies(struct sim_assigner *a, int forward, int backward)
 {
     const struct sim_sharded *s = a->s;
@@ -135,9 +135,9 @@ static void add_weight_copies(struct sim_assigner *a, int forward, int backward)
 
 /* ---- over several slices ---- */
 
-/* Where nothing but the layers' inputs is stacked, XLA takes the first iteration out of the backward loop: it reads the
- * stack as the forward loop writes it, while a copy in another layout stands for the loop, and no gradient is stacked
- * yet (MaxText compiled by libtpu 0.0.42 for two slices: three dumps under full have it, two that save more do not). */
+/* If only layers' inputs are stacked, XLA peels the first iteration off the backward loop: it reads the forward loop's
+ * stack while a copy in another layout serves the loop, and no gradient is stacked yet (MaxText by libtpu 0.0.42 for
+ * two slices: three dumps with full remat have it, two that save more do not). */
 bool sim_peels_first(const struct sim_assigner *a, int forward)
 {
     const struct sim_sharded *s = a->s;
@@ -177,7 +177,7 @@ static void add_gradient_stacks(struct sim_assigner *a, int forward, int backwar
     }
 }
 
-/* The first operation behind what is computed again that reads it. */
+/* The first reader after the recomputation. */
 static int first_gradient(const struct sim_assigner *a, int value)
 {
     const struct sim_value *v = &a->s->values[value];
@@ -189,9 +189,9 @@ static int first_gradient(const struct sim_assigner *a, int value)
     return v->last_use;
 }
 
-/* Before an attention kernel's backward pass stand the logarithms of its rows' sums, which the forward kernel writes as
- * float32 and once for each lane, and a copy of them, of which the backward kernel's operand is sliced (splash in dumps
- * of MaxText by libtpu 0.0.42). */
+/* Before an attention kernel's backward pass: the logsumexp of rows, which the forward kernel writes as float32 once
+ * per lane, and a copy that the backward kernel's operand is sliced from (splash in dumps of MaxText by libtpu 0.0.42).
+ */
 static void add_kernel_sums(struct sim_assigner *a, int at)
 {
     const int scores = a->s->ops[at].outputs[0], until = first_gradient(a, scores) - 1;
@@ -202,8 +202,8 @@ static void add_kernel_sums(struct sim_assigner *a, int at)
     sim_add_buffer(a, until, until, bytes, bytes, MODEL_TEMPORARY);
 }
 
-/* Of scores that a backward loop computes again: what is added to them for the mask, which is the same for all heads,
- * and, where the chip's compiler keeps them, the exponentials beside their quotient. */
+/* Scores that a backward loop recomputes: the mask's addend, the same for all heads, and, where the chip's compiler
+ * keeps them, the exponentials in addition to their quotient. */
 static void add_recomputed_attention(struct sim_assigner *a)
 {
     const struct sim_sharded *s = a->s;
@@ -235,8 +235,8 @@ static int products_added(const struct sim_assigner *a, int value, int carried)
     return count;
 }
 
-/* Partial sums of all layers that are summed over devices once, behind layers that are no loops: one fusion adds up the
- * products of all of them, which stand until then: after the last iteration. */
+/* Partial sums of all unscanned layers that one reduction sums over devices: one fusion adds up the products, which
+ * live until after the last iteration. */
 static void add_products(struct sim_assigner *a)
 {
     const struct sim_sharded *s = a->s;
@@ -255,8 +255,8 @@ static void add_products(struct sim_assigner *a)
 
 /* ---- gathers that are sums ---- */
 
-/* Small pieces that many devices gather are summed up, as arrays that are zero but for a device's piece; and sums are
- * combined, whichever layers they are of and of which pass: a first one brings all of them. */
+/* A gather of small shards by many devices becomes an all-reduce of arrays that are zero outside a device's shard.
+ * Reductions are combined across layers and passes: the first brings all of them. */
 static bool is_summed_gather(const struct sim_assigner *a, const struct sim_op *op)
 {
     const struct sim_settings *settings = a->options->settings;
@@ -267,7 +267,7 @@ static bool is_summed_gather(const struct sim_assigner *a, const struct sim_op *
            sim_value_bytes(a, piece) < settings->most_summed_gather_bytes;
 }
 
-/* Of layers that are no loops: those of all layers from the start, while each waits for its layer. */
+/* In unscanned layers: those of all layers from the start, each until its layer. */
 static void add_summed_gathers(struct sim_assigner *a)
 {
     const struct sim_sharded *s = a->s;

@@ -1,10 +1,9 @@
-/* Which values the executor stores, and which operations it runs as one kernel. It claims no more than it does:
- * - a value that is another one's bytes under another name (a reshape, a cast to the dtype that it has) is an alias;
- * - a one-hot that only contractions read is never made: they look rows up and scatter into them;
- * - nor are weights in int8 times their scales, where only contractions read them: they take both as they load them;
- * - elementwise operations, and reductions along the last label, that follow each other over one index space run as one
- *   kernel, row after row. What only such a kernel reads of itself stays in a row of scratch.
- * Everything else is a kernel of its own, and its result is stored. */
+/* The values that the executor stores, and its kernels. It claims no more than the executor does:
+ * - a value with another one's bytes (a reshape, a cast to its own dtype) is an alias;
+ * - a one-hot read only by contractions is never made: they look rows up and scatter into them;
+ * - neither are int8 weights times their scales, if only contractions read them: these take both;
+ * - consecutive elementwise operations, and reductions along the last label, over one index space are one kernel, row
+ * by row. Its internal values stay in a row of scratch. Every other operation is a kernel with a stored result. */
 #include "sim/compile/passes.h"
 
 #include <string.h>
@@ -51,7 +50,7 @@ bool sim_is_dequantized(const struct sim_sharded *s, int value)
     return !s->values[value].stored && op && op->function == MODEL_DEQUANTIZE;
 }
 
-/* A dimension that a reshape splits is told by the first that it becomes; the others follow that. */
+/* A dimension that a reshape splits is identified by the first of its parts. */
 static void look_through(const struct model_op *op, signed char *dims, int rank)
 {
     signed char through[MODEL_MAX_RANK];
@@ -100,7 +99,7 @@ sim_order sim_label_axes(const struct sim_sharded *s, const struct sim_op *op, c
     return !op->label_count && op->output_count && at ? s->values[op->outputs[0]].spec[at - labels] : 0;
 }
 
-/* ---- aliases, and what is never made ---- */
+/* ---- aliases, and values never made ---- */
 
 static bool is_renaming(const struct sim_sharded *s, const struct sim_op *op)
 {
@@ -184,7 +183,7 @@ bool sim_needs_whole_rows(const struct model_op *op)
     return op->kind == MODEL_REDUCE || model_function_is(op->function, MODEL_IS_OF_ROWS);
 }
 
-/* Whole rows, or one number a row: what a kernel can hand on inside itself. */
+/* True for whole rows, or one number per row: values that a kernel passes on internally. */
 static bool is_by_row(const char *labels, const char *space)
 {
     size_t length = strlen(space);
@@ -200,7 +199,7 @@ static bool same_space(const struct sim_sharded *s, const struct sim_op *a, cons
     return true;
 }
 
-/* What comes from another stage comes at once, not by rows. */
+/* A message from another stage arrives whole, not row by row. */
 static bool is_received(const struct sim_op *op)
 {
     return op->op->function == MODEL_RECEIVE;
@@ -221,7 +220,7 @@ static bool can_join(const struct rows *r, int kernel, const struct sim_op *op)
     return true;
 }
 
-/* Operations follow each other in a kernel; only renamings and what is never made may stand between. */
+/* Operations of a kernel are consecutive, except for renamings and values never made. */
 static void find_kernels(struct rows *r)
 {
     struct sim_sharded *s = r->s;
@@ -245,7 +244,7 @@ static void find_kernels(struct rows *r)
     }
 }
 
-/* ---- what is stored ---- */
+/* ---- stored values ---- */
 
 static void note_reader(struct rows *r, int at, int value)
 {
@@ -272,7 +271,7 @@ static void note_uses(struct rows *r)
     }
 }
 
-/* A row of scratch holds it; whoever reads it is in its kernel. What nobody reads is a result. */
+/* True for a value in a row of scratch: all its readers are in its kernel. A value without readers is a result. */
 static void find_stored(struct rows *r)
 {
     struct sim_sharded *s = r->s;
@@ -285,7 +284,7 @@ static void find_stored(struct rows *r)
     }
 }
 
-/* ---- what a kernel reads and writes, for its price ---- */
+/* ---- a kernel's reads and writes, for its price ---- */
 
 struct sums {
     int *reads, *writes, *dots, read_count, write_count, dot_count;

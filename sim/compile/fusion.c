@@ -1,12 +1,11 @@
-/* Which values exist in memory, and which operations run as one kernel. The rules are XLA's in outline:
- * - an elementwise result is not stored if its consumers can recompute it as they read: it is saved for no backward
- *   pass, crosses no loop, meets no collective, and at most one contraction reads it;
- * - an elementwise operation that alone reads a contraction's result runs in that contraction's epilogue;
- * - elementwise operations and reductions that read what an elementwise kernel has just made join it;
+/* Stored values and kernels, by XLA's rules in outline:
+ * - an elementwise result is not stored if its readers can recompute it: it is not saved for the backward pass, crosses
+ * no loop, meets no collective, and at most one contraction reads it;
+ * - an elementwise operation that is the only reader of a contraction runs in its epilogue;
+ * - elementwise operations and reductions join the elementwise kernel that has just made their operand;
  * - reshapes move nothing.
- * Where contractions are calls of a library, neither what they read nor what they write is fused with them.
- * Software that runs operation by operation (eager_kernels) stores every result, but what stays inside one of its own
- * kernels; and a library's contraction may add its result to what is there. */
+ * Library calls fuse neither their operands nor their results. Eager software (eager_kernels) stores every result,
+ * except inside its own fused kernels; and a library's contraction may accumulate into its result. */
 #include "sim/compile/passes.h"
 
 #include <string.h>
@@ -115,7 +114,7 @@ static bool is_stored(const struct fuser *f, int v)
     return f->contractions[v] > 1 || (f->consumers[v] > 1 && f->contractions[v] > 0);
 }
 
-/* Read more than once, and as fast recomputed from what is narrower: that is what stands in memory. */
+/* Read more than once, and a cast from a narrower value, which is stored instead. */
 static bool widens_for_many(const struct fuser *f, const struct sim_op *op)
 {
     const struct sim_value *in = &f->s->values[op->inputs[0]], *out = &f->s->values[op->outputs[0]];
@@ -144,10 +143,10 @@ static bool ends_contraction(const struct fuser *f, const struct sim_op *op, int
            strcmp(op->op->input_labels[j], op->op->output_labels) == 0;
 }
 
-/* Of a contraction with one elementwise reader of the same shape the raw result never reaches memory, nor do those of
- * readers behind it, as long as each has one elementwise reader more (a bias is added, then rotated; a gradient is
- * cast, then added to its accumulator). The last one's result is stored, and a kernel ends no second contraction: what
- * a product reads is made of no other. */
+/* Epilogues: a contraction with a single elementwise reader of the same shape does not store its raw result, nor do the
+ * following readers, while each has a single elementwise reader (a bias is added, then rotated; a gradient is cast,
+ * then accumulated). The last result is stored. A kernel ends only one contraction: a product's operand is not
+ * another's epilogue. */
 static void find_epilogues(struct fuser *f)
 {
     bool *in_epilogue = base_new(f->arena, bool, f->s->value_count);
@@ -214,7 +213,7 @@ static bool is_copied(const struct sim_op *op, const char *labels)
     return false;
 }
 
-/* What copies read and write beside the product's own reads and writes. */
+/* Traffic of copies, in addition to the product's own. */
 static void read_copies(struct fuser *f, const struct sim_op *op, struct sim_kernel *k)
 {
     for (int i = 0; i <= op->input_count; i++) {
@@ -239,7 +238,7 @@ static bool shares_kernel(const struct fuser *f, const struct sim_op *op)
     return f->eager || is_second_gate_gradient(f, op) || (f->library_dots && op->kind == SIM_COMPUTE && op->op->group);
 }
 
-/* Of an update in place, what is written in the place of all of the value: its new elements. -1: it is none. */
+/* An in-place update writes only its new elements: that slice. -1: no update. */
 static int slice_of(const struct fuser *f, const struct sim_op *op, int value)
 {
     const bool updated = op->kind == SIM_COMPUTE && op->op->in_place && op->input_count > 1 &&
@@ -247,8 +246,8 @@ static int slice_of(const struct fuser *f, const struct sim_op *op, int value)
     return updated ? op->inputs[1] : -1;
 }
 
-/* Everything that has to be read to compute an operation: stored inputs, and what fused inputs read in turn. The last
- * use of a stored value moves to the kernel that reads it. */
+/* Everything read to compute an operation: stored inputs, and those of fused inputs, recursively. The last use of a
+ * stored value moves to the kernel that reads it. */
 static void read_inputs(struct fuser *f, const struct sim_op *op, int at, int kernel, struct sim_kernel *k)
 {
     const bool lookup = op->kind == SIM_COMPUTE && op->op->lookup;
@@ -308,8 +307,8 @@ static bool covers(const struct model_op *op, const char *labels)
     return strlen(op->output_labels) <= strlen(labels);
 }
 
-/* The elementwise kernel that has just made what `reads` reads, or what is fused into that, if everything else that the
- * operation reads was there before the kernel. */
+/* The elementwise kernel that has just made `reads`, or its fused operands, if all other inputs of the operation
+ * precede the kernel. */
 static int kernel_through(const struct fuser *f, const struct sim_op *op, const struct sim_op *reads)
 {
     for (int i = 0; i < reads->input_count; i++) {
@@ -342,7 +341,7 @@ static int kernel_of_group(const struct fuser *f, const struct sim_op *op)
     return -1;
 }
 
-/* Of a norm's scale, with its cast: another kernel goes over all rows for it. */
+/* The gradient of a norm's scale, with its cast: a separate kernel over all rows. */
 static bool is_scale_gradient(const struct sim_op *op)
 {
     return op->op->group && op->op->phase == MODEL_BACKWARD && !op->op->recomputed &&
@@ -364,7 +363,7 @@ static bool runs(const struct fuser *f, const struct sim_op *op)
     return f->s->values[op->outputs[0]].stored;
 }
 
-/* A library writes its result whole, not into a slice of what all layers leave for the backward pass. */
+/* A library writes its result whole, not into a slice of the stack for the backward pass. */
 static bool is_copied_to_stack(const struct fuser *f, const struct sim_op *op, int value)
 {
     return f->copies_stacks && op->loop >= 0 && op->op->kind == MODEL_EINSUM && f->s->values[value].saved;
@@ -389,7 +388,7 @@ static void copy_units(struct fuser *f, const struct sim_op *op, struct sim_kern
     for (int i = 0; i < count; i++) push(f, &kernel->writes, &kernel->write_count, shapes[i]);
 }
 
-/* Kernels are built one after the other, but one that is joined later gets its parts then; so parts are held by kernel
+/* Kernels are built in order, but a kernel may get more parts when another joins it. Parts are therefore held by kernel
  * and laid out at the end. */
 static void build_kernels(struct fuser *f)
 {
@@ -424,7 +423,7 @@ static void build_kernels(struct fuser *f)
     sim_lay_out_kernels(f->arena, s, parts);
 }
 
-/* Collectives and loop brackets read what fused values are made of, so that those live until then. */
+/* Collectives and loop brackets read the operands of fused values, which live until then. */
 static void extend_lives(struct fuser *f)
 {
     for (int i = 0; i < f->s->op_count; i++) {

@@ -1,4 +1,4 @@
-/* What kernels read, write and contract, one list each behind the other, however they were found. */
+/* Kernels' reads, writes and contractions, as consecutive lists. */
 #include "sim/compile/passes.h"
 
 #include <string.h>

@@ -16,7 +16,7 @@ int64_t sim_slice_bytes(const struct sim_local *l, int value)
     return sim_aligned(bytes);
 }
 
-/* What a kernel's row may need: a row for each operand that has to be converted or spread, and for each result. */
+/* Scratch of a kernel's row: one row per operand to convert or broadcast, and per result. */
 static int64_t row_scratch_bytes(const struct sim_local *l, int k)
 {
     const struct sim_sharded *s = l->s;
@@ -78,7 +78,7 @@ static int64_t tile_scratch_bytes(const struct sim_local *l, const struct sim_op
     return sim_aligned(rows * depth * 4) + sim_aligned(depth * columns * 4) + sim_aligned(rows * columns * 4);
 }
 
-/* Of one group: the order of its tokens, their highest probabilities, how full each expert is, who chose whom. */
+/* Scratch per group: the order of tokens, their top probabilities, the load of experts, the assignments. */
 static int64_t route_scratch_bytes(const struct sim_local *l, const struct sim_op *op)
 {
     const char *labels = op->op->output_labels;
@@ -93,7 +93,7 @@ bool sim_routes(const struct model_op *op)
     return op->kind == MODEL_RESHAPE && model_function_is(op->function, MODEL_IS_CHOICE);
 }
 
-/* Of one example's part of a cache, a copy; at most a device's whole part of a layer's. */
+/* A copy of one example's part of a cache; at most a device's whole part of a layer's. */
 static int64_t example_scratch_bytes(const struct sim_local *l, const struct sim_op *op)
 {
     return sim_aligned(sim_slice_bytes(l, op->outputs[0]));

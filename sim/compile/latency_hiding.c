@@ -1,9 +1,8 @@
-/* Asynchronous collectives: each is started and waited for apart, and what does not need it is computed meanwhile. The
- * order is found as XLA's latency hiding scheduler finds it: every computation (a loop's body, or the step) is listed
- * backwards from its end. A wait is taken as soon as all that need its result are there; its start follows when enough
- * work has been put between them. One collective of a kind is on its way at a time. The costs are that scheduler's own,
- * the same for all sizes, so that the order is one of the program and not of a plan. What reads and writes memory is
- * fused before. */
+/* Asynchronous collectives: independent work runs between a collective's start and its wait. The order follows XLA's
+ * latency hiding scheduler: each computation (a loop's body, or the step) is listed backwards from its end. A wait is
+ * scheduled once all its readers are; its start follows when enough work is between them. One collective of a kind is
+ * in flight at a time. Costs are that scheduler's own, the same for all sizes, so that the order belongs to the
+ * program, not to a plan. Fusion comes before. */
 #include "sim/compile/passes.h"
 
 #include <math.h>
@@ -68,7 +67,7 @@ static bool is_inside_readers(const struct sim_op *op)
     return op->kind == SIM_COMPUTE && op->kernel < 0;
 }
 
-/* ---- what depends on what ---- */
+/* ---- dependencies ---- */
 
 static void add_edge(struct graph *g, int from, int to, double latency)
 {
@@ -86,8 +85,8 @@ static int add_node(struct graph *g, enum role role, int op, double cost, unsign
     return g->node_count++;
 }
 
-/* What computes before a loop is not put behind it: all that it reads would stand there while the loop runs, and the
- * scheduler goes by memory, too. */
+/* An operation before a loop is not moved after it: its operands would live through the loop, and the scheduler
+ * considers memory, too. */
 static void stay_before(struct graph *g, int loop)
 {
     for (int n = 0; n < loop; n++)
@@ -183,8 +182,7 @@ static void write_array(struct graph *g, int array, int node)
     g->writer[array] = node;
 }
 
-/* Which of a tensor's arrays an operation goes to: where the first layer stands by itself, its array is not those of
- * the later ones. */
+/* The arrays of a tensor that an operation touches: a separate first layer has an array of its own. */
 static unsigned arrays_of(const struct graph *g, int op, int tensor)
 {
     const struct sim_sharded *s = g->scheduler->s;
@@ -213,7 +211,7 @@ static void touch(struct graph *g, int op, const struct sim_value *value, enum a
     }
 }
 
-/* What is written in place is read before by those who want the old contents, and behind by the others. */
+/* An in-place update comes after readers of the old contents and before the others. */
 static void touch_arrays(struct graph *g, int op)
 {
     const struct sim_sharded *s = g->scheduler->s;
@@ -283,7 +281,7 @@ static double stalls_least(const struct graph *g, const struct node *n)
     return -fmax(0, n->time - g->now);
 }
 
-/* Nothing else is to be started above it: it may as well be early. */
+/* No other start is waiting above it: it may be early. */
 static double is_no_first_start(const struct graph *g, const struct node *n)
 {
     return !(n->role == START && n->depth == 0 && !is_wanted_back(g, n));
@@ -300,7 +298,7 @@ static double leads_to_collectives(const struct graph *g, const struct node *n)
     return n->depth;
 }
 
-/* As much work as there is still to be hidden behind. */
+/* As much work as remains to be overlapped with. */
 static double wastes_least(const struct graph *g, const struct node *n)
 {
     double next = INFINITY;
@@ -392,7 +390,7 @@ static void list_op(struct graph *g, int op)
     c->order[c->order_count++] = op;
 }
 
-/* What is made inside an operation stands before the first that reads it. */
+/* A fused value comes before its first reader. */
 static void list_fused(struct graph *g, const struct sim_op *op)
 {
     const struct scheduler *c = g->scheduler;
@@ -460,7 +458,7 @@ static void schedule(struct scheduler *c, int from, int to)
     }
     for (int n = g->placed_count; g->placed_count == g->node_count && n > 0; n--)
         list_node(g, &g->nodes[g->placed[n - 1]]);
-    list_as_it_stood(g); /* what nobody reads; all of it, if some order could not be found */
+    list_as_it_stood(g); /* a value without readers; the program's own order, if the scheduler finds none */
 }
 
 unsigned sim_asynchronous_kinds(sim_pass_set passes)

@@ -1,13 +1,13 @@
-/* When every stored value comes to be and ceases, as a list of events in program order. A value lives from the
- * operation that makes it to its last use; one made outside a loop and used inside lives until the loop has ended; one
- * made in the forward loop for the backward loop lives from its iteration there to its iteration here (or, where layers
- * are scanned, in a stacked array from the first loop's start to the second one's end). What goes round a loop changes
- * hands and is not copied. Elementwise operations and all-reduces write over an operand that dies with them. */
+/* Allocation and free of every stored value, as a list of events in program order. A value lives from its operation to
+ * its last use; one made outside a loop and used inside lives until the loop has ended; one made in the forward loop
+ * for the backward loop lives from its iteration there to its iteration here (or, if layers are scanned, in a stacked
+ * array from the first loop's start to the second one's end). Loop-carried values are passed on without a copy.
+ * Elementwise operations and all-reduces overwrite an operand that dies with them. */
 #include "sim/compile/passes.h"
 
 #include <string.h>
 
-/* Order of what happens at one operation. A loop's bracket comes after what is allocated before it. */
+/* Order of events at one operation. A loop's bracket comes after the allocations before it. */
 enum moment { BEFORE, BRACKET, FREE_FIRST, ALLOCATE, FREE, MOMENT_COUNT };
 
 struct timed {
@@ -15,8 +15,8 @@ struct timed {
     enum moment moment;
 };
 
-/* What of a layer stands in memory as FSDP's unit: gathered parameters, gradients as they are made, and these as they
- * are reduced and scattered. */
+/* Memory of a layer as FSDP's unit: gathered parameters, gradients as computed, and gradients being reduced and
+ * scattered. */
 enum of_unit { OF_NO_UNIT, GATHERED, GRADIENT, SCATTERED };
 
 struct tracker {
@@ -83,7 +83,7 @@ static bool listed(const int *list, int count, int value)
     return false;
 }
 
-/* Notes for each value which loop has it among what it carries: as begun with, and as ended with. */
+/* Per value: the loops that carry it, as initial value or as result. */
 static void find_carried(struct tracker *t)
 {
     for (int v = 0; v < t->s->value_count; v++) t->carried_in[v] = t->carried_out[v] = -1;
@@ -103,7 +103,7 @@ static void track_stacked(struct tracker *t, const struct sim_value *value)
     add(t, user >= 0 ? t->s->ops[user].match : value->last_use, FREE, -1, value, shape);
 }
 
-/* What goes to the host's memory: two layers' worth of buffers, one on its way and one in use. */
+/* Offloaded tensors need buffers for two layers: one in transfer and one in use. */
 static void track_transfers(struct tracker *t, const struct sim_value *value)
 {
     const int user = t->s->ops[value->last_use].loop, end = user >= 0 ? t->s->ops[user].match : value->last_use;
@@ -113,7 +113,7 @@ static void track_transfers(struct tracker *t, const struct sim_value *value)
     }
 }
 
-/* What comes round a loop was allocated before it, once more if what it comes from is still needed afterwards. */
+/* A loop-carried input was allocated before the loop; again if its source is still needed afterwards. */
 static void track_carried_in(struct tracker *t, int v)
 {
     const struct sim_value *value = &t->s->values[v];
@@ -133,7 +133,7 @@ static void track_free(struct tracker *t, const struct sim_value *value)
     add(t, at, in_place && same_size && !held ? FREE_FIRST : FREE, -1, value, value->shape);
 }
 
-/* True if the value's life ends by going on round a loop, or by becoming what goes round one. */
+/* True if the value's life ends by becoming, or continuing as, a loop-carried value. */
 static bool changes_hands(const struct tracker *t, int v)
 {
     const struct sim_value *value = &t->s->values[v];
@@ -142,8 +142,8 @@ static bool changes_hands(const struct tracker *t, int v)
     return last && last->kind == SIM_LOOP_BEGIN && listed(last->inputs, last->input_count, v);
 }
 
-/* Nothing keeps the compiler from making the next layer again before it is done with this one, so that two layers'
- * worth of what the backward pass reads stands there, unless the layer is the only one. */
+/* A compiler may recompute the next layer before it is done with this one, so that two layers' recomputed tensors
+ * coexist, unless the layer is the only one. */
 static void track_second_layer(struct tracker *t, const struct sim_value *value)
 {
     const struct sim_sharded *s = t->s;
@@ -164,7 +164,7 @@ bool sim_is_offloaded(const struct sim_sharded *s, int v)
            value->last_use > s->ops[value->loop].match;
 }
 
-/* The last operation of the backward pass beside this one: in the same loop over microbatches, or in none. */
+/* The last operation of the backward pass of this loop over microbatches, or of the one outside such loops. */
 static int last_backward(const struct sim_sharded *s, int loop)
 {
     int i = s->op_count - 1;
@@ -173,9 +173,9 @@ static int last_backward(const struct sim_sharded *s, int loop)
     return i;
 }
 
-/* A unit's parameters from the beginning of its layer to the end; those of the next one all along, from the first layer
- * to the last gradient. Where the backward pass reads what the forward pass has gathered, all of them stand between.
- * Gradients to the end of the layer; what is scattered of them while the next layer runs. */
+/* A unit's parameters live from its layer's start to its end; the prefetched next unit's from the first layer to the
+ * last gradient. If the backward pass reads the forward pass's gathers, all of them live in between. Gradients live to
+ * the end of the layer, their scattered form while the next layer runs. */
 static void track_unit(struct tracker *t, int v)
 {
     const struct sim_value *value = &t->s->values[v];
@@ -196,8 +196,8 @@ static void track_unit(struct tracker *t, int v)
     add(t, last > end ? last : end, FREE, -1, value, value->shape);
 }
 
-/* Kernels have the layers in their second dimension: a loop over layers takes slices of a copy that has them in the
- * first one, which stands from the step's begin to the end of the last such loop. */
+/* Kernels have the layers in their second dimension: a loop over layers slices a transposed copy, which lives from the
+ * step's start to the end of the last such loop. */
 static void track_transposed(struct tracker *t, int v)
 {
     const struct sim_value *value = &t->s->values[v];
@@ -269,7 +269,7 @@ static bool gathers_weight(const struct sim_sharded *s, const struct sim_op *op)
            s->program->tensors[s->values[op->inputs[0]].tensor].role == MODEL_ROLE_WEIGHT;
 }
 
-/* What is in no layer is FSDP's root, which keeps what it has gathered. */
+/* Parameters outside layers are FSDP's root unit, which stays gathered. */
 static void hold_root(struct tracker *t, const struct sim_op *gather)
 {
     struct sim_sharded *s = t->s;
@@ -279,7 +279,7 @@ static void hold_root(struct tracker *t, const struct sim_op *gather)
     t->held[v] = true;
 }
 
-/* What is scattered is cast of a gradient, or the gradient itself. */
+/* The scattered value is a gradient or its cast. */
 static void mark_gradients(struct tracker *t, const struct sim_op *scatter)
 {
     const struct sim_sharded *s = t->s;
@@ -289,7 +289,7 @@ static void mark_gradients(struct tracker *t, const struct sim_op *scatter)
     if (cast && s->values[s->ops[made].inputs[0]].loop == s->values[v].loop) t->unit[s->ops[made].inputs[0]] = GRADIENT;
 }
 
-/* Whose values are a unit's: a layer's, or the root's (pass keep_units_whole). */
+/* Values of units: a layer's, or the root's (pass keep_units_whole). */
 static void find_units(struct tracker *t)
 {
     const struct sim_sharded *s = t->s;
@@ -303,7 +303,7 @@ static void find_units(struct tracker *t)
     }
 }
 
-/* What goes round a loop is one thing to memory, whatever it is called before, inside and after. */
+/* A loop-carried value is one buffer under all its names: before, inside and after. */
 static void share_fate(struct sim_sharded *s)
 {
     for (int i = 0; i < s->op_count; i++) {

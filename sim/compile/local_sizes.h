@@ -26,7 +26,7 @@ static inline int64_t sim_times(int64_t a, int64_t b)
 
 /* One instance of a value, aligned. */
 int64_t sim_slice_bytes(const struct sim_local *local, int value);
-/* What a kernel needs beside its operands and results, at the most. */
+/* Maximum scratch of a kernel, without operands and results. */
 int64_t sim_scratch_bytes(const struct sim_local *local);
 
 #endif

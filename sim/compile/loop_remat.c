@@ -1,10 +1,10 @@
-/* What XLA:TPU recomputes of a step with scanned layers that does not fit: the same pass as peak_priority.c has for
- * layers that are no loops (hlo_rematerialization of OpenXLA, which goes into the loop that the peak is in, or stays
- * outside of all). Stacks cross the loop and stay. Of what this computation makes and reads again behind the moment of
- * the peak, as a backward layer under remat_policy full does with all that it computes again, the instruction that
- * frees most is dropped: its result, less the operands that have to wait in its place. It is recomputed right before
- * its next reader, or before the loop that reads it. What was summed over devices is not; a weight that is gathered
- * outside of layers is, as that of the head is (all-gather.remat in its dumps), where gathers are waited for. */
+/* XLA:TPU's rematerialization of a step with scanned layers that does not fit: the pass of peak_priority.c
+ * (hlo_rematerialization of OpenXLA), applied inside the loop with the peak, or outside all loops. Stacks cross the
+ * loop and stay. Candidates are made in this computation and read after the peak, such as the tensors that a backward
+ * layer recomputes under remat_policy full. The one that frees most is dropped: its result, less operands that must
+ * live longer instead. It is recomputed right before its next reader, or before the loop that reads it. Reductions are
+ * not recomputed; gathers of weights outside layers are, as the head's (all-gather.remat in its dumps), if gathers are
+ * synchronous. */
 #include "sim/compile/compiled_buffers.h"
 
 #include <math.h>
@@ -74,7 +74,7 @@ static int first_use_behind(const struct body *b, int value, int at)
     return -1;
 }
 
-/* ---- what to drop ---- */
+/* ---- candidates ---- */
 
 static const struct sim_gap *gap_at(const struct sim_assigner *a, int value, int at)
 {
@@ -93,7 +93,7 @@ static bool makes_wide_logits(const struct sim_sharded *s, int weight)
     return false;
 }
 
-/* Within layers what is computed there; outside of them a weight's gather. */
+/* In layers, computations; outside them, a weight's gather. */
 static bool is_repeatable(const struct body *b, const struct sim_op *op)
 {
     if (sim_is_over_layers(b->a, b->loop)) return op->kind == SIM_COMPUTE;
@@ -101,7 +101,7 @@ static bool is_repeatable(const struct body *b, const struct sim_op *op)
            !sim_has_batch(b->a->s, op->outputs[0]) && !makes_wide_logits(b->a->s, op->outputs[0]);
 }
 
-/* Made in the body, by itself, and no part of what leaves it. */
+/* True if made in the body, as a fusion's only result, and not leaving it. */
 static bool can_be_made_again(const struct body *b, int value)
 {
     const struct sim_sharded *s = b->a->s;
@@ -110,7 +110,7 @@ static bool can_be_made_again(const struct body *b, int value)
            is_repeatable(b, &s->ops[v->definition]) && v->last_use < b->end && b->a->carried_out[value] < 0;
 }
 
-/* Softmax's quotient is computed where it is read; the array that stands for it is that of the scores. */
+/* A softmax's quotient is computed in its readers; its array is that of the scores. */
 static bool is_made_with(const struct body *b, int value, int operand)
 {
     const struct sim_sharded *s = b->a->s;
@@ -141,7 +141,8 @@ static void find_operands(struct body *b, int value)
     collect_operands(b, value);
 }
 
-/* What a copy before an operation would keep, of what is not there at the peak or goes before that operation. */
+/* Bytes that a copy before an operation would keep alive: operands not alive at the peak, or freed before that
+ * operation. */
 static double waiting_bytes(struct body *b, int value, int peak_op, int at)
 {
     double bytes = 0;

@@ -1,5 +1,5 @@
-/* What the room that a step has decides of its layout. Beside each answer it is noted for which other limits it would
- * be the same, so that a layout serves plans of more or less room, too. */
+/* Layout decisions that depend on available memory. Each records the range of limits with the same outcome, so that a
+ * layout serves other plans, too. */
 #include "sim/compile/compiled_buffers.h"
 
 #include <math.h>

@@ -1,15 +1,15 @@
-/* The three orders that XLA's memory scheduler tries of a module (hlo_memory_scheduler, whose own log says the estimate
- * of each; libtpu 0.0.42), as far as they differ in what is alive together:
- * - list: what frees memory comes as soon as it can. Weight gradients follow their operands, updates follow gradients;
- *   arrays that loops fill are made first of all, and where layers are no loops what their weight gradients gather of
- *   the forward pass is gathered there, since that grows less than the next layer does.
- * - depth first: the deepest result first, so that weight gradients wait to the end of the loop, or of the pass, that
- *   they are made in, and their operands with them.
- * - post order: results in the order in which the step gives them out: the decoder's come before the encoder's, and
- *   optimizer states before parameters. */
+/* The three orders that XLA's memory scheduler tries (hlo_memory_scheduler, whose log gives the estimate of each;
+ * libtpu 0.0.42), by their effect on lifetimes:
+ * - list: operations that free memory come as soon as they can. Weight gradients follow their operands, updates follow
+ * gradients; arrays that loops fill are made first. In unscanned layers the gathers for weight gradients come in the
+ * forward pass, since they grow less than the next layer does.
+ * - depth first: the deepest result first, so that weight gradients, and their operands, wait until the end of their
+ * loop or pass.
+ * - post order: results in the step's output order: the decoder's before the encoder's, and optimizer states before
+ * parameters. */
 #include "sim/compile/compiled_buffers.h"
 
-/* Through what is made where it is read, to the arrays: an operand of a windowed product is one. */
+/* Follows fused values to the arrays; an operand of a windowed product is an array. */
 static void mark_arrays(const struct sim_sharded *s, int value, int loop, const bool *windowed, bool *marked)
 {
     const struct sim_value *v = &s->values[value];
@@ -148,8 +148,8 @@ static bool is_lone_gradient_sum(const struct sim_assigner *a, const struct sim_
            a->s->ops[made].op->phase == MODEL_BACKWARD;
 }
 
-/* A post order gives out what the last norm's gradient makes before what the logits' does; and the norm's is summed
- * with others of its dtype and devices, up to a number of bytes: with the embedding's, it comes behind all layers. */
+/* A post order outputs results of the last norm's gradient before those of the logits'. The norm's is reduced with
+ * others of its dtype and devices, up to a size limit: with the embedding's, after all layers. */
 static bool waits_for_combined(const struct sim_assigner *a, int behind)
 {
     const struct sim_sharded *s = a->s;
@@ -181,8 +181,8 @@ int sim_logits_gradient_until(const struct sim_assigner *a, int value, int last_
     return a->schedule == SIM_POST_ORDER && !waits_for_combined(a, last_use) ? next_loop_end(a, last_use) : end;
 }
 
-/* The loop over layers that follows a backward loop in one over microbatches, or -1: what it fills is made before the
- * gradients of the one before it are added up (a dump of T5X for v5e by libtpu 0.0.42.1). */
+/* The loop over layers after a backward loop within microbatches, or -1: its accumulators are made before the gradients
+ * of the previous one are added (a dump of T5X for v5e by libtpu 0.0.42.1). */
 static int next_loop(const struct sim_assigner *a, int backward)
 {
     for (int i = a->s->ops[backward].match; i < a->s->ops[a->s->ops[backward].loop].match; i++)

@@ -1,5 +1,5 @@
-/* Gathers of one array that serve more than one reader: those of one computation are merged (XLA's hlo_cse, and its
- * partitioner remembers what it has made of an array), and the forward pass may keep its own for the backward pass. */
+/* Gathers of one array with several readers: those of one computation are merged (XLA's hlo_cse, and the partitioner's
+ * own cache), and the forward pass may keep its own for the backward pass. */
 #include "sim/compile/passes.h"
 #include "sim/compile/rewriting.h"
 
@@ -55,7 +55,7 @@ void sim_share_gathers(struct base_arena *arena, const struct sim_compiler *comp
     sim_rewriting_apply(&r);
 }
 
-/* Whether it is made of one operand without computing: a cast, or the same numbers in other dimensions. */
+/* True if it is a cast or a reshape of one operand. */
 static bool follows_operand(const struct sim_op *op)
 {
     return op->kind == SIM_COMPUTE &&
@@ -81,7 +81,7 @@ static bool gather_alike(const struct sim_sharded *s, const struct sim_op *a, co
            of_a->dtype == of_b->dtype && of_a->shape == of_b->shape && sim_same_spec(of_a, of_b);
 }
 
-/* The gather of the same weight in an earlier loop beside this one's; or -1. */
+/* The gather of the same weight in an earlier sibling loop; or -1. */
 static int kept_from_before(const struct sim_sharded *s, int at)
 {
     const struct sim_op *op = &s->ops[at];
@@ -95,7 +95,7 @@ static int kept_from_before(const struct sim_sharded *s, int at)
     return -1;
 }
 
-/* A gather goes, and with it what was cast and shaped for it alone. */
+/* Removes a gather, with casts and reshapes made for it alone. */
 static void remove_gather(struct sim_rewriting *r, int at)
 {
     const struct sim_sharded *s = r->s;
@@ -108,7 +108,7 @@ static void remove_gather(struct sim_rewriting *r, int at)
     }
 }
 
-/* What the forward pass has gathered of a layer serves its backward pass. */
+/* The forward pass's gathers of a layer serve its backward pass. */
 void sim_keep_gathered(struct base_arena *arena, const struct sim_compiler *compiler, struct sim_sharded *s)
 {
     (void)compiler;

@@ -1,4 +1,4 @@
-/* Puts the operations of a sharded program into another order: all that counts operations is counted anew. */
+/* Reorders the operations of a sharded program, and renumbers all indices of operations. */
 #include "sim/compile/passes.h"
 
 /* A value lives until the last operation that reads it, be it inside another one. */
@@ -17,7 +17,7 @@ static void find_last_uses(struct sim_sharded *s)
     }
 }
 
-/* What a collective reads stays until it is done, unless it is summed up where it stands. */
+/* A collective's operand lives until it is done, unless it reduces in place. */
 static void keep_operands(struct sim_sharded *s)
 {
     for (int i = 0; i < s->op_count; i++) {

@@ -1,4 +1,4 @@
-/* Where the forward and the backward pass of a microbatch stand in a pipeline piece's program. */
+/* Bounds of a microbatch's forward and backward pass in a stage chunk's program. */
 #include "sim/compile/compile.h"
 
 bool sim_is_message(const struct sim_sharded *s, const struct sim_value *value)

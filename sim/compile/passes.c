@@ -1,12 +1,12 @@
-/* What a compiler does with a sharded program, pass by pass, in the order of one table. A software's row (software.csv)
- * chooses passes; passes.csv says what each is, since when, and who says so. */
+/* Runs a compiler's passes on a sharded program, in the order of one table. software.csv chooses passes for a software;
+ * passes.csv describes each, with date and source. */
 #include "sim/compile/passes.h"
 
 #include <string.h>
 
-/* Who has a pass run. */
+/* Condition under which a pass runs. */
 enum runner {
-    SOFTWARE, /* a software whose row names it; it takes the place of its stage's usual one */
+    SOFTWARE, /* a software whose row names it; it replaces the usual pass of its stage */
     COMPILER, /* every compiler, unless its software's row names another of that stage */
     EXECUTOR  /* the executor */
 };
@@ -92,7 +92,7 @@ static bool has_one_of(const struct sim_compiler *compiler, enum sim_stage stage
     return false;
 }
 
-/* The executor runs what is rewritten, in its own way and in the order that the software's scheduler gives it. */
+/* The executor runs the rewritten program with its own kernels, in the order of the software's scheduler. */
 static bool runs(const struct sim_compiler *compiler, int pass)
 {
     const enum runner runner = table[pass].runner;

@@ -1,18 +1,18 @@
 /* Passes of a compiler: private to sim/compile. A pass is a function here, its row in the table of passes.c and in
- * passes.csv, and its name in the rows of the software that has it (software.csv). */
+ * passes.csv, and its name in rows of software.csv. */
 #ifndef SIM_COMPILE_PASSES_H
 #define SIM_COMPILE_PASSES_H
 
 #include "sim/compile/compile.h"
 
-/* What a pass is a choice of. Several passes rewrite; of each other stage one runs at the most. */
+/* The stage of a pass. Several passes rewrite; every other stage runs at most one. */
 enum sim_stage {
     SIM_STAGE_PARTITION, /* before the partitioner */
     SIM_STAGE_REWRITE,   /* of the program that it emits */
-    SIM_STAGE_FUSE,      /* which values are stored, and what runs as one kernel */
+    SIM_STAGE_FUSE,      /* stored values, and kernels */
     SIM_STAGE_SCHEDULE,  /* another order, and when collectives are waited for */
     SIM_STAGE_LIFETIMES, /* allocations and frees, in program order */
-    SIM_STAGE_PRICE      /* what sizes and rates decide */
+    SIM_STAGE_PRICE      /* choices by sizes and rates */
 };
 
 typedef void sim_pass_function(struct base_arena *arena, const struct sim_compiler *compiler,
@@ -29,7 +29,7 @@ sim_pass_function sim_regroup_sums;                     /* regrouped_sums.c */
 sim_pass_function sim_prefetch_shards;                  /* streams.c */
 sim_pass_function sim_fuse_kernels, sim_eager_kernels;  /* fusion.c */
 sim_pass_function sim_fuse_rows;                        /* executable_kernels.c */
-sim_pass_function sim_overlap_collectives;              /* latency_hiding.c: when it is known what runs as one kernel */
+sim_pass_function sim_overlap_collectives;              /* latency_hiding.c: after fusion */
 sim_pass_function sim_overlap_rounds;                   /* rounds.c */
 sim_pass_function sim_track_lifetimes;                  /* liveness.c */
 
@@ -55,8 +55,8 @@ static inline bool sim_has_batch(const struct sim_sharded *sharded, int value)
  */
 double sim_tiled_bytes(const double *extents, int rank, const unsigned char *dims, double element_bytes);
 
-/* array_tiles.c: of an argument or a result of the step, in the layout that it is given outside: of all orders of
- * its dimensions the one of the fewest bytes. tile_rows: topo_chip.xla_tile_rows. */
+/* array_tiles.c: bytes of an argument or a result of the step, in its external layout: the order of dimensions with the
+ * fewest bytes. tile_rows: topo_chip.xla_tile_rows. */
 double sim_argument_bytes(const double *extents, int rank, int tile_rows, double element_bytes);
 
 /* kernel_parts.c: of each kernel, shapes and operations; put one behind the other in the program's own lists. */
@@ -65,8 +65,8 @@ struct sim_kernel_parts {
 };
 void sim_lay_out_kernels(struct base_arena *arena, struct sim_sharded *sharded, const struct sim_kernel_parts *parts);
 
-/* unit_copies.c: the shapes that are read or written beside what an operation itself does, where FSDP copies what it
- * gathers and reduces. Returns how many. And whether a gradient is cast on its way into such a copy. */
+/* unit_copies.c: shapes copied by FSDP before gathers and reductions, in addition to the operation's own traffic.
+ * Returns their number. And whether such a copy casts a gradient. */
 enum { SIM_MOST_UNIT_COPIES = 6 };
 int sim_unit_copies(const struct sim_sharded *sharded, const struct sim_op *op, int shapes[SIM_MOST_UNIT_COPIES]);
 bool sim_is_cast_into_unit(const struct sim_sharded *sharded, int value);
@@ -82,8 +82,8 @@ bool *sim_waiting_operands(struct base_arena *arena, const struct sim_sharded *s
                            const struct sim_compiled_options *options);
 
 /* result_habits.c: whether the gradient of probabilities is one of two results of a fusion; whether the softmax's
- * derivative reads such a one, or is one; how many times a device's part of a value was reduced to make it, 1 or the
- * devices of the sum. */
+ * derivative reads such a one, or is one; the size of a reduction's result relative to a device's part, 1 or the number
+ * of devices. */
 bool sim_sums_rows_in_product(const struct sim_sharded *sharded, const struct sim_compiled_options *options, int value);
 bool sim_is_fused_with_sums(const struct sim_sharded *sharded, const struct sim_compiled_options *options, int value);
 double sim_parts_reduced(const struct sim_sharded *sharded, const struct sim_compiled_options *options, int value);

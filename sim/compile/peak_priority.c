@@ -1,15 +1,16 @@
-/* What XLA:TPU recomputes where layers are no loops and a step does not fit: hlo_rematerialization of OpenXLA with
- * "peak priority", as libtpu 0.0.42 runs it. It goes to the moment of the peak, and of all instructions whose result
- * waits there for a later reader it takes the one that frees most: its result, less the operands that would have to
- * wait in its place. A copy of it is made right before the first of those readers, and before the next one of its
- * operands. What has no room in the forward pass goes first, and of what the layers still to come read, too, a bias or
- * a mask, the next reader is the next forward layer: such a copy is moved on three times, and then stands until its
- * layer's backward pass (of a step of 12 layers that is refused, 7 were made again behind the seventh layer and
- * stayed; of another, not looked at before, 21 of 24). Where the scores are kept that a copy reads, each is made for
- * its own layer. Then the pass looks for the peak again, until there is room or no single instruction frees anything
- * (its log has no block of more than one). A copy reads its operands' first results: one of them that had been dropped
- * is saved again for the copy, and may be chosen anew. So of exponentials and their quotient one is dropped, and
- * nothing whose operands come from other devices. */
+/* XLA:TPU's rematerialization of unscanned layers in a step that does not fit: hlo_rematerialization of OpenXLA with
+ * "peak priority", as in libtpu 0.0.42. At the peak, of all instructions whose result waits for a later reader, it
+ * takes the one that frees most: its result, less operands that must live longer instead. It is copied right before the
+ * first of those readers, and before the next one of its operands.
+ *
+ * The forward pass is fitted first. A tensor that later layers read, too (a bias, a mask), has its next reader in the
+ * next forward layer: the copy is moved on three times, then lives until its layer's backward pass (of a refused step
+ * with 12 layers, 7 were recomputed after the seventh and stayed; in a held-out one, 21 of 24). If the scores that a
+ * copy reads are kept, each copy is made for its own layer.
+ *
+ * The pass then finds the new peak, until the step fits or no single instruction frees anything (its log has no larger
+ * blocks). A copy reads its operands' first results: a dropped operand is saved again for the copy, and may be chosen
+ * again. So of exponentials and their quotient one is dropped, and no instruction with operands from other devices. */
 #include "sim/compile/compiled_buffers.h"
 
 #include <math.h>
@@ -26,7 +27,7 @@ struct residual {
     int id;                                       /* a value; or, behind them, the exponentials of that one */
     int made_in, read_in;                         /* loops */
     double bytes;                                 /* of one layer */
-    bool reads_shared;                            /* what all layers read: masks, biases, what the encoder gave */
+    bool reads_shared;                            /* read by all layers: masks, biases, the encoder's output */
     bool is_summed;                               /* over devices: one device alone cannot recompute it */
     int *operands, *layers_before, operand_count; /* of the other residuals, of its own layer or of the one before */
     int layers;
@@ -52,7 +53,7 @@ static bool is_exponentials(const struct remat *r, int id)
     return id >= r->a->s->value_count;
 }
 
-/* ---- what is saved ---- */
+/* ---- saved tensors ---- */
 
 static void add_residual(struct remat *r, int id, int loop, int backward, double bytes)
 {
@@ -67,7 +68,7 @@ static void add_residual(struct remat *r, int id, int loop, int backward, double
         new->saved[l] = true, new->again[l] = bytes >= r->a->options->least_recomputed_bytes;
 }
 
-/* Where a backward layer first and last reads the value. */
+/* A backward layer's first and last read of the value. */
 static void find_uses(struct remat *r, int id, int backward)
 {
     const struct sim_sharded *s = r->a->s;
@@ -112,7 +113,7 @@ static void find_residuals(struct remat *r)
     }
 }
 
-/* ---- what a copy would read ---- */
+/* ---- operands of a copy ---- */
 
 static void add_operand(struct residual *to, int residual, int layers_before)
 {
@@ -137,7 +138,7 @@ static void collect(const struct remat *r, struct residual *to, int value, int l
     else collect_inputs(r, to, value, layers_before);
 }
 
-/* Of what makes the value: what goes round a loop is the layer's before. */
+/* Operands of the value; a loop-carried one is the previous layer's. */
 static void collect_inputs(const struct remat *r, struct residual *to, int value, int layers_before)
 {
     const struct sim_sharded *s = r->a->s;
@@ -168,7 +169,7 @@ static void find_operands(struct remat *r)
     }
 }
 
-/* ---- what to drop ---- */
+/* ---- candidates ---- */
 
 static bool has(const struct remat *r, int residual, int layer)
 {
@@ -184,7 +185,7 @@ static double freed_bytes(const struct remat *r, const struct residual *residual
     return bytes;
 }
 
-/* How many of the first layers' arrays wait at the peak for layers yet to come. */
+/* Number of first layers' arrays that wait at the peak for later layers. */
 static int waiting_layers(const struct remat *r, const struct residual *residual, int peak_op)
 {
     const struct sim_sharded *s = r->a->s;
@@ -195,7 +196,7 @@ static int waiting_layers(const struct remat *r, const struct residual *residual
 
 enum search { SIM_IN_FORWARD_PASS, SIM_AT_PEAK };
 
-/* Of scores that are kept a copy in the forward pass would free nothing: it reads as many that are not. */
+/* A forward copy of kept scores frees nothing: it reads as many bytes that are not kept. */
 static bool frees_nothing(const struct remat *r, const struct residual *residual, enum search search)
 {
     return search == SIM_IN_FORWARD_PASS && residual->reads_shared && r->a->options->keeps_scores;
@@ -268,7 +269,7 @@ static double publish(const struct remat *r)
     return all_bytes > 0 ? recomputed_bytes / all_bytes : 0;
 }
 
-/* What has no room behind a loop's forward pass is dropped there. */
+/* Drops tensors that do not fit after a loop's forward pass. */
 static void fit_forward(struct remat *r, int loop)
 {
     struct sim_assigner *const a = r->a;

@@ -8,7 +8,7 @@ static bool is_addition(const struct sim_op *op)
            op->input_count == 2;
 }
 
-/* Which operand of an addition is a sum over devices, if one of them alone is; -1. */
+/* The operand of an addition that is a reduction, if exactly one is; -1. */
 static int reduced_operand(const struct sim_rewriting *r, const struct sim_op *op)
 {
     const bool left = sim_reduction_of(r, op->inputs[0], 0) >= 0, right = sim_reduction_of(r, op->inputs[1], 0) >= 0;
@@ -27,7 +27,7 @@ static void move_before(struct base_arena *arena, struct sim_sharded *s, int mov
     sim_renumber_operations(arena, s, order, done);
 }
 
-/* (c + sum of x) + sum of y becomes (sum of x + sum of y) + c, whose sums are taken as one. */
+/* (c + sum of x) + sum of y becomes (sum of x + sum of y) + c, with one combined reduction. */
 static bool regroup(const struct sim_rewriting *r, int at)
 {
     struct sim_sharded *s = r->s;
@@ -46,8 +46,8 @@ static bool regroup(const struct sim_rewriting *r, int at)
     return true;
 }
 
-/* What a loop over layers carries is added to last where jax's checkpoint wraps the layer: the layer's own gradients
- * are summed up inside. Where layers are no loops the compiler sees all additions at once. */
+/* Where jax's checkpoint wraps the layer, its own gradients are summed inside, and the loop-carried value is added
+ * last. In unscanned layers the compiler sees all additions at once. */
 void sim_regroup_sums(struct base_arena *arena, const struct sim_compiler *compiler, struct sim_sharded *s)
 {
     if (compiler->is_scanned && !compiler->checkpoints) return;

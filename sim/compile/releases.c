@@ -1,5 +1,5 @@
-/* XLA:TPU by date and by libtpu, the library that holds it: what a release does otherwise than the compiler of the
- * software's own date. One row each (compilers.csv), in the order of their dates. */
+/* Releases of XLA:TPU by date and libtpu version: differences from the compiler of the software's own date. One row
+ * each (compilers.csv), by date. */
 #include "sim/compile/passes.h"
 
 #include <string.h>

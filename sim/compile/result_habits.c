@@ -1,6 +1,5 @@
-/* Two traits of XLA:TPU by which results take more room than their operation says (dumps of libtpu 0.0.42): sums that
- * one fusion makes beside another result, over which nothing is then written; and sums over devices that are reduced
- * whole although each device needs a part. */
+/* Two traits of XLA:TPU that enlarge results (dumps of libtpu 0.0.42): sums that a fusion makes with another result,
+ * which then overwrites nothing; and whole all-reduces where each device needs a part. */
 #include "sim/compile/passes.h"
 
 static double local_extent(const struct sim_compiled_options *options, int size, unsigned axes)
@@ -8,7 +7,7 @@ static double local_extent(const struct sim_compiled_options *options, int size,
     return (double)topo_shard_extent(options->mesh, axes, options->sizes[size]);
 }
 
-/* The product that makes the gradient of probabilities sums its rows up beside it, where these are few enough. */
+/* The product for the gradient of probabilities also sums its rows, if they are few enough. */
 bool sim_sums_rows_in_product(const struct sim_sharded *s, const struct sim_compiled_options *options, int value)
 {
     const struct sim_shape *scores = &s->shapes[s->values[value].shape];
@@ -40,8 +39,8 @@ static bool has_several_readers(const struct sim_sharded *s, int value)
     return count > 1;
 }
 
-/* The lanes of projections are their rows' positions. Where those do not fill them the sum is laid out otherwise, along
- * the whole batch, and each part is copied out of it at once. */
+/* The lanes of projections are their rows' positions. If those do not fill them, the sum is laid out along the whole
+ * batch, and each part is copied out at once. */
 static bool fills_lanes(const struct sim_shape *shape, const struct sim_compiled_options *options)
 {
     int64_t positions =
@@ -49,9 +48,9 @@ static bool fills_lanes(const struct sim_shape *shape, const struct sim_compiled
     return positions % SIM_LANES == 0;
 }
 
-/* The compiler makes a reduce-scatter of an all-reduce and the one slice of it; where layers that are no loops take
- * parts in more than one place, the whole stays, but on chips whose compiler keeps shards. A loop over layers stacks
- * the part (dumps of MaxText's out_proj by libtpu 0.0.42, saved on a mesh with a tensor axis). */
+/* The compiler turns an all-reduce with one slice into a reduce-scatter. In unscanned layers that slice in several
+ * places the whole stays, except on chips whose compiler keeps shards. A loop over layers stacks the part (dumps of
+ * MaxText's out_proj by libtpu 0.0.42, saved on a mesh with a tensor axis). */
 double sim_parts_reduced(const struct sim_sharded *s, const struct sim_compiled_options *options, int value)
 {
     const int at = s->values[value].definition;

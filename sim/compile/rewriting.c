@@ -1,5 +1,5 @@
-/* Changes of a sharded program by a pass: operations that are removed, all-reduces that are inserted, and the program
- * laid out anew when all of them are known. */
+/* Changes to a sharded program by a pass: removed operations, inserted all-reduces, and the new layout once all are
+ * known. */
 #include "sim/compile/rewriting.h"
 
 #include <string.h>
@@ -104,8 +104,8 @@ static struct insertions insertions_by_place(const struct sim_rewriting *r)
     return by;
 }
 
-/* Removed operations and what they made are gone; insertions before one operation keep their order. moved says where
- * each operation went, inserted where each insertion stands. */
+/* Removes operations and their results; insertions before one operation keep their order. moved: new index of each
+ * operation; inserted: index of each insertion. */
 static void lay_out_operations(struct sim_rewriting *r, int *moved, int *inserted)
 {
     struct sim_sharded *s = r->s;
@@ -128,7 +128,7 @@ static void lay_out_operations(struct sim_rewriting *r, int *moved, int *inserte
     s->op_count = s->op_capacity = count;
 }
 
-/* Drops the values of removed operations; renamed says what the others are called now. */
+/* Drops the values of removed operations; renamed: new index of the others. */
 static void lay_out_values(struct sim_rewriting *r, const int *moved, const int *inserted, int *renamed)
 {
     struct sim_sharded *s = r->s;

@@ -1,4 +1,4 @@
-/* Private to sim/compile: how a pass changes a sharded program. It begins, says what goes and what comes, and applies.
+/* Private to sim/compile: an edit of a sharded program. It begins, records removals and insertions, and applies them.
  */
 #ifndef SIM_COMPILE_REWRITING_H
 #define SIM_COMPILE_REWRITING_H
@@ -30,7 +30,7 @@ int sim_rewriting_copy(struct sim_rewriting *r, int value);
 /* An all-reduce of a value, before an operation and in its loop. Returns the sum. */
 int sim_rewriting_insert_all_reduce(struct sim_rewriting *r, int before, const struct model_op *why, unsigned axes,
                                     int value);
-/* A cast of a value, likewise. Returns what is cast. */
+/* A cast of a value, likewise. Returns the result. */
 int sim_rewriting_insert_cast(struct sim_rewriting *r, int before, const struct model_op *why, int value,
                               enum model_dtype dtype);
 

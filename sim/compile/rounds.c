@@ -1,6 +1,6 @@
-/* Blocks that go round a ring are on their way while the block that is there is computed with: a permute starts as soon
- * as what it sends is there, and is waited for where somebody reads what has come. The next round starts then. So does
- * Transformer Engine's context parallelism (transformer_engine/pytorch/attention.py: AttnFuncWithCPAndKVP2P). */
+/* Ring attention overlaps the next block's transfer with the current block's computation. A permute starts once its
+ * operand exists, and is waited for at the first read of its result, which starts the next round. So does Transformer
+ * Engine's context parallelism (transformer_engine/pytorch/attention.py: AttnFuncWithCPAndKVP2P). */
 #include "sim/compile/passes.h"
 
 #include <string.h>
@@ -25,7 +25,7 @@ static bool reads(const struct sim_op *op, int value)
     return false;
 }
 
-/* The first operation behind a permute, in its loop, that reads what came; -1: none. */
+/* The first reader of a permute's result after it in its loop; -1: none. */
 static int reader_of(const struct rounds *r, int op, bool of_rounds)
 {
     const struct sim_op *permute = &r->s->ops[op];
@@ -34,7 +34,7 @@ static int reader_of(const struct rounds *r, int op, bool of_rounds)
     return -1;
 }
 
-/* What is made inside its readers has the place of the first of them; a kernel that of its first operation. */
+/* A fused value has the position of its first reader; a kernel that of its first operation. */
 static int place_of(const struct rounds *r, int op)
 {
     const struct sim_op *ops = r->s->ops;

@@ -1,6 +1,6 @@
-/* What Transformer Engine saves of products in small floats: not what a product read, but its quantised copy, which the
- * gradient of the weight reads alone (transformer_engine/pytorch/module/linear.py and others: inputs are saved with
- * columnwise usage alone). Where they are gathered over a sequence, copies are. */
+/* Transformer Engine's saved operands of low-precision products: the quantized copy, read only by the weight's gradient
+ * (transformer_engine/pytorch/module/linear.py and others: inputs are saved with columnwise usage alone). Gathers over
+ * a sequence gather copies. */
 #include "sim/compile/passes.h"
 #include "sim/compile/rewriting.h"
 
@@ -11,7 +11,7 @@ static bool is_of_layers(const struct sim_op *op)
     return op->op && op->op->name && strstr(op->op->name, "layers/");
 }
 
-/* The gradient of a layer's weight, a product of what the layer's product read. */
+/* True for the gradient of a layer's weight, a product of the layer's own operand. */
 static bool sums_weight_gradient(const struct sim_sharded *s, const struct sim_op *op)
 {
     if (op->kind != SIM_COMPUTE || op->op->kind != MODEL_EINSUM || op->op->phase != MODEL_BACKWARD) return false;
@@ -24,7 +24,7 @@ static bool is_read_in_forward(const struct sim_op *op)
     return op->kind != SIM_LOOP_BEGIN && op->kind != SIM_LOOP_END && op->op->phase == MODEL_FORWARD;
 }
 
-/* Whether all that reads a value in the backward pass are such products, at least one; through gathers. */
+/* True if all backward readers of a value, at least one, are such products; gathers in between included. */
 static bool is_saved_for_weights(const struct sim_sharded *s, int value)
 {
     int products = 0;
@@ -48,7 +48,7 @@ static void make_small(struct sim_rewriting *r, int value)
     s->values[value].shape = sim_shape_of(r->arena, s, &shape);
 }
 
-/* Backward, the copy is read, and what is gathered of it is as small. */
+/* The backward pass reads the copy, and gathers of it are as small. */
 static void read_copy(struct sim_rewriting *r, int value, int copy)
 {
     struct sim_sharded *s = r->s;

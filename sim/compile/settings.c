@@ -1,4 +1,4 @@
-/* What passes go by beside the program: costs, and which tensors they may take. One row each (pass_settings.csv). */
+/* Parameters of passes: costs, and eligible tensors. One row each (pass_settings.csv). */
 #include "sim/compile/compile.h"
 
 #include <stddef.h>
@@ -73,7 +73,7 @@ static enum base_status read_row(int row, struct sim_settings *out, bool *seen, 
     return base_fail(error, BASE_INTERNAL, "pass_settings.csv: unknown row: %s of %s", setting, pass);
 }
 
-/* The table is ours: what is wrong with it, or missing, is a mistake of ours. */
+/* The table is built in: an error in it is internal. */
 enum base_status sim_settings_read(struct sim_settings *out, struct base_error *error)
 {
     bool seen[BASE_COUNT(table)] = {false};

@@ -1,5 +1,5 @@
-/* Training software: which passes the compiler of a software of a date had on a platform, how the software writes a
- * model down, and what it takes of a device's memory. One row each (software.csv). */
+/* Training software: its compiler's passes by date and platform, its modelling traits, and its share of a device's
+ * memory. One row each (software.csv). */
 #include "sim/compile/passes.h"
 
 #include <string.h>
@@ -15,7 +15,7 @@ static int trait_named(const char *name, size_t length)
     return -1;
 }
 
-/* "a b c" to bits. The table is ours: what is wrong with it is a mistake of ours. */
+/* "a b c" to bits. The table is built in: an error in it is internal. */
 static enum base_status read_set(const char *table, const char *text, int (*named)(const char *name, size_t length),
                                  uint64_t *out, struct base_error *error)
 {
@@ -118,8 +118,8 @@ static bool is_of(const char *row, const char *platform, const char *chip)
     return !strncmp(row, platform, length) && row[length] == ':' && !strcmp(row + length + 1, chip);
 }
 
-/* The newest row of the software for the platform or the chip; with a date the newest of those that are not after it,
- * or the oldest if all are. Of two of one date the chip's own. -1: there is none. */
+/* The newest row of the software for the platform or the chip; with a date, the newest not after it, or else the
+ * oldest. Of equal dates the chip's own. -1: none. */
 static int row_of_date(const char *platform, const char *chip, const char *software, const char *date)
 {
     int best = -1;

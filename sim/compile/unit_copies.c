@@ -2,7 +2,7 @@
  * are. Nothing else of a program shows these copies. */
 #include "sim/compile/passes.h"
 
-/* What is gathered of a value, or the value itself where nothing is sharded. */
+/* The gathered form of a value, or the value itself if nothing is sharded. */
 static int gathered_of(const struct sim_sharded *s, int value)
 {
     for (int i = s->values[value].definition + 1; i < s->op_count; i++)

@@ -22,7 +22,7 @@ static int summed_gradient(const struct sim_rewriting *r, const struct sim_op *c
     return -1;
 }
 
-/* The cast is a kernel of its own: what was computed stays beside what is summed, in another buffer. */
+/* The cast is a separate kernel: its operand lives with the reduction's buffer. */
 static int cast_apart(struct sim_rewriting *r, int before, int value, enum model_dtype dtype)
 {
     const int made = sim_rewriting_insert_cast(r, before, r->s->ops[before].op, value, dtype);
@@ -42,7 +42,7 @@ static void make_wide(struct sim_rewriting *r, int value, enum model_dtype dtype
     s->values[value].shape = sim_shape_of(r->arena, s, &shape);
 }
 
-/* What the cast read is wide from the sum on, and stands in the place of what it gave. */
+/* The cast's operand is wide from the reduction on, and replaces the cast's result. */
 static void widen(struct sim_rewriting *r, int sum, int cast)
 {
     struct sim_sharded *s = r->s;

@@ -1,14 +1,14 @@
-/* Weight gradients whose sum over devices is scattered (ZeRO-3, and whatever shards weights over data) are windowed
- * einsums to XLA:TPU: loops that send pieces of the result round a ring while they compute the next one. Such a loop
- * reads arrays, not fusions, in the compute dtype, and the scheduler leaves all of them to the end: of a scanned
- * layer's backward pass or, where layers are no loops, of the whole one (dumps of libtpu 0.0.42). So it leaves weight
- * gradients of activations that had to be gathered over devices, but for those of a scanned layer in a list's order. */
+/* Weight gradients whose reduction is scattered (ZeRO-3, or any sharding of weights over data) are windowed einsums in
+ * XLA:TPU: loops that send chunks of the result around a ring while they compute the next one. Such a loop reads arrays
+ * of the compute dtype, not fusions. The scheduler leaves all of them to the end: of a scanned layer's backward pass
+ * or, in unscanned layers, of the whole one (dumps of libtpu 0.0.42). So it does with weight gradients of gathered
+ * activations, except a scanned layer's in list order. */
 #include "sim/compile/passes.h"
 #include "sim/compile/rewriting.h"
 
 #include <string.h>
 
-/* Through what moves or converts a contraction's result and is no array of its own. */
+/* Follows moves and casts of a contraction's result that are no arrays of their own. */
 static int contraction_behind(const struct sim_sharded *s, int value)
 {
     int at = s->values[value].definition;
@@ -127,7 +127,7 @@ static bool is_logits_gradient(const struct sim_sharded *s, int value, bool with
     return s->ops[made].op->function == MODEL_LOSS_GRAD;
 }
 
-/* A weight gradient of what had to be gathered first. */
+/* True for a weight gradient with a gathered operand. */
 static bool reads_gathered(const struct sim_sharded *s, const struct sim_op *op)
 {
     if (op->kind != SIM_COMPUTE || op->op->kind != MODEL_EINSUM || op->op->phase == MODEL_FORWARD ||
@@ -140,8 +140,8 @@ static bool reads_gathered(const struct sim_sharded *s, const struct sim_op *op)
     return false;
 }
 
-/* Where layers are no loops and norms' scales are multiplied by products, their gradients wait for each other as
- * windowed ones do (MaxText by libtpu 0.0.42.1, two dumps). */
+/* In unscanned layers with norms' scales multiplied by products, their gradients wait for each other as windowed ones
+ * do (MaxText by libtpu 0.0.42.1, two dumps). */
 static void add_norms(const struct sim_sharded *s, bool *windowed)
 {
     for (int i = 0; i < s->op_count; i++) {
@@ -198,10 +198,10 @@ bool *sim_waiting_operands(struct base_arena *arena, const struct sim_sharded *s
     return waiting;
 }
 
-/* ---- what such loops cost ---- */
+/* ---- costs of such loops ---- */
 
-/* XLA compares what the product takes with what its collective does; of both, the weight's extents are factors alike,
- * and rows remain (GetWindowedEinsumConfiguration of xla/service/spmd/dot_handler.cc). */
+/* XLA compares the product's time with its collective's; the weight's extents cancel, and rows remain
+ * (GetWindowedEinsumConfiguration of xla/service/spmd/dot_handler.cc). */
 double sim_window_trips(const struct sim_settings *settings, const struct sim_window *window)
 {
     const double bfloat16_bytes = 2, needed = window->window_rows * window->element_bytes / bfloat16_bytes;
@@ -211,8 +211,8 @@ double sim_window_trips(const struct sim_settings *settings, const struct sim_wi
     return window->ring / 2;
 }
 
-/* EmitWindowedDotGeneral there: a multiple of four devices sends both ways, after one permute more, or before it;
- * any other number sends one way, and nothing after the last piece. */
+/* EmitWindowedDotGeneral there: a multiple of four devices sends in both directions, with one additional permute before
+ * or after; any other number sends in one direction, and nothing after the last chunk. */
 int sim_window_permutes(int ring, enum sim_rounds rounds)
 {
     const bool written_out = ring == 2 * WRITTEN_OUT;
@@ -225,7 +225,7 @@ static bool has_label(const char *labels, const struct sim_op *op, int label)
     return strchr(labels, op->labels[label].letter) != NULL;
 }
 
-/* A loop over pieces of what is contracted adds to the whole result; any other goes over the other operand. */
+/* A loop over chunks of a contracted label adds to the whole result; any other reads the whole other operand. */
 static void note_window(const struct sim_op *op, unsigned axes, int label, struct sim_product_window *out)
 {
     *out = (struct sim_product_window){.axes = axes, .label = label};
@@ -254,7 +254,7 @@ static int only_reader(const struct sim_sharded *s, int gathered)
     return reader;
 }
 
-/* Whether the same weight is gathered for something else in the same computation, which then shares the gather. */
+/* True if the same computation gathers the weight for another reader, too, which shares the gather. */
 static bool is_shared(const struct sim_sharded *s, int gather, bool scanned)
 {
     const struct sim_op *op = &s->ops[gather];
@@ -301,8 +301,8 @@ static unsigned row_labels(const struct sim_sharded *s, const struct sim_op *op,
     return rows;
 }
 
-/* The computation in which a loop's body stands: the loop itself, or one around it where layers are no loops of the
- * compiled program; -1: the whole step. */
+/* The computation that contains a loop's body: the loop itself, or an enclosing one if layers are unscanned; -1: the
+ * whole step. */
 static int computation_of(const struct sim_sharded *s, bool scanned, int loop)
 {
     while (loop >= 0 && !scanned && s->ops[loop].trips != MODEL_MICROBATCHES &&

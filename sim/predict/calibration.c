@@ -1,14 +1,12 @@
-/* Calibration: which constants of a profile explain what was measured. Each is fitted around what the profile
- * says already, so that few measurements move them only as far as they can tell; those of which they tell nothing stay.
- */
+/* Calibration: fits a profile's constants to measurements. Each is fitted around the profile's value, so that few
+ * measurements move it only a little; constants without influence stay. */
 #include "sim/predict/least_squares.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* What is fitted: a rate where the catalogue has only another machine's, else the share of a stated rate that is
- * reached. */
+/* Candidates: a rate where the catalogue's is another machine's, else the share of a stated rate. */
 static const enum sim_constant of_rates[SIM_MOST_CALIBRATED] = {SIM_FLOP_PER_S, SIM_HBM_BYTES_PER_S,
                                                                 SIM_LINK_BYTES_PER_S, SIM_KERNEL_LATENCY_S,
                                                                 SIM_MULTI_AXIS_LINK_EFFICIENCY_FRAC};
@@ -19,7 +17,7 @@ static const enum sim_constant of_shares[SIM_MOST_CALIBRATED] = {SIM_MATMUL_EFFI
 /* A step measured twice differs by a few per cent; so does a prediction from the truth at its best. */
 static const double step_deviation = 0.05;
 
-/* A constant of which a tenth moves no step by so much cannot be told from them. */
+/* A constant whose change by a tenth moves no step by this much cannot be fitted. */
 static const double least_influence = 1e-4;
 
 /* Nor can one that is nearly as uncertain as it was, and two that would go up and down together. */
@@ -45,9 +43,8 @@ struct calibrating {
     struct base_error *error;
 };
 
-/* How far a constant is trusted before anything is measured, as a standard deviation of its logarithm. A local profile
- * is another machine's: a factor of two. A vendor's or a measured share is good to about a tenth, an assumed one to a
- * third. */
+/* Prior standard deviation of a constant's logarithm. A local profile is another machine's: a factor of two. A vendor's
+ * or a measured share is good to about a tenth, an assumed one to a third. */
 static double trust(const struct calibrating *c, enum sim_constant constant)
 {
     const char *source = c->profile.kinds[constant];
@@ -101,7 +98,7 @@ static enum base_status predict_one(struct calibrating *c, struct base_arena *ar
 
 enum who { ALL, FITTED };
 
-/* Memory that runs out in the middle of a fit would jump over what GSL holds; here it ends the fit instead. */
+/* Out of memory inside a fit would jump over GSL's allocations; it ends the fit instead. */
 static bool predict(struct calibrating *c, const double *parameters, enum who who)
 {
     jmp_buf exhausted;
@@ -143,7 +140,7 @@ static bool residuals(void *where, const double *parameters, double *out)
     return true;
 }
 
-/* near: where to start, or NULL for what was known before. */
+/* near: the starting point, or NULL for the prior. */
 static enum base_status fit(struct calibrating *c, const struct sim_fit *near, struct sim_fit *out)
 {
     struct sim_fit_problem problem = {.parameter_count = c->constant_count, .residuals = residuals, .where = c};
@@ -158,7 +155,7 @@ static enum base_status fit(struct calibrating *c, const struct sim_fit *near, s
     return status == BASE_OK ? BASE_OK : c->error->status;
 }
 
-/* ---- what can be told from these measurements ---- */
+/* ---- constants that the measurements determine ---- */
 
 static enum base_status check_measurements(struct calibrating *c, struct base_arena *arena)
 {
@@ -183,7 +180,7 @@ static enum base_status check_measurements(struct calibrating *c, struct base_ar
     return BASE_OK;
 }
 
-/* How far a constant that is a tenth worse moves the predictions: the largest logarithm of a ratio. A tenth, since more
+/* The effect of a constant that is a tenth worse: the largest logarithm of a ratio of predictions. More than a tenth
  * would make one link's share less than that of several, which it bounds. */
 static bool influence(struct calibrating *c, struct base_arena *arena, enum sim_constant constant, double *out)
 {
@@ -275,7 +272,7 @@ static enum base_status cross_validate(struct calibrating *c, const struct sim_f
 
 /* ---- how few measurements do ---- */
 
-/* So many measurements stay, each set of them as likely as another. */
+/* Chooses a uniformly random subset of the measurements. */
 static void draw(struct calibrating *c, struct base_random *random, int fitted_count)
 {
     for (int i = 0, needed = fitted_count; i < c->count; i++) {
@@ -285,7 +282,7 @@ static void draw(struct calibrating *c, struct base_random *random, int fitted_c
     }
 }
 
-/* How far the constants of a few measurements are off on the others. Every draw starts from what was known before. */
+/* The error of constants fitted to a few measurements, on the others. Every draw starts from the prior. */
 static enum base_status hold_out(struct calibrating *c, struct base_arena *arena, const struct sim_calibrate *request,
                                  struct sim_holdout *out)
 {

@@ -1,5 +1,5 @@
-/* What the pieces of a pipeline cost, each a program of its own, made and priced as any other, by the microbatch and
- * once a step; and their messages. Pieces that are alike are priced once. */
+/* Prices of a pipeline's stage chunks, each a program of its own, by the microbatch and once a step; and of their
+ * messages. Equal chunks are priced once. */
 #include "sim/predict/chunk_prices.h"
 
 #include <math.h>

@@ -1,4 +1,4 @@
-/* Private to sim/: what the pieces of a pipeline cost, for its prices and for bounds on them. */
+/* Private to sim/: prices of a pipeline's stage chunks, for its own price and for bounds on it. */
 #ifndef SIM_PIECE_PRICES_H
 #define SIM_PIECE_PRICES_H
 
@@ -9,15 +9,15 @@ enum { SIM_MOST_CHUNK_PRICES = 64 };
 /* One piece, by the microbatch and once a step. */
 struct sim_chunk_price {
     struct sim_stage_chunk piece;
-    double each_s[SIM_BOUND_COUNT], once_s[SIM_BOUND_COUNT]; /* what is exposed of collectives */
+    double each_s[SIM_BOUND_COUNT], once_s[SIM_BOUND_COUNT]; /* exposed collectives */
     double each_communication_s, once_communication_s;       /* all of it */
-    double forward_frac;                                     /* of what a microbatch takes */
+    double forward_frac;                                     /* share of a microbatch's time */
     double each_flop;                                        /* that the model needs */
     struct sim_phase_memory memory;
     double persistent_bytes[MODEL_CATEGORY_COUNT];
-    double gathered_parameters; /* that stand whole, beside their shards: the software keeps what it gathered */
-    double held_bytes;          /* by the allocator, beside what is alive */
-    double scattered_bytes;     /* a share of it is held for each microbatch in flight, too */
+    double gathered_parameters;            /* gathered copies that the software keeps, in addition to shards */
+    double held_bytes;                     /* by the allocator, in addition to live tensors */
+    double scattered_bytes;                /* a share of it is held for each microbatch in flight, too */
     double received_bytes, gradient_bytes; /* of one microbatch, from the piece before and from the one behind */
 };
 
@@ -32,7 +32,7 @@ struct sim_pipeline_prices {
     struct sim_pipeline_time time;
     int64_t *stage_bytes;                      /* of each stage: at the most on a device */
     struct sim_executable_pipeline executable; /* of a plan that the executor runs; else stages are 0 */
-    /* Of as many as there are pieces, and long: whoever splits the model into pieces fills them. */
+    /* One for each stage chunk; the caller that splits the model fills them. */
     struct sim_stage_chunk split[SIM_MOST_STAGE_CHUNKS];
     short price_of[SIM_MOST_STAGE_CHUNKS];
     double send_s[SIM_MOST_STAGE_CHUNKS],
@@ -41,12 +41,12 @@ struct sim_pipeline_prices {
 
 /* ---- chunk_prices.c ---- */
 
-/* Nothing is split or priced yet; prices has room for SIM_MOST_CHUNK_PRICES. */
+/* Before any split or price; prices has room for SIM_MOST_CHUNK_PRICES. */
 void sim_pipeline_prices_begin(struct sim_pipeline_prices *l, struct sim_cache *cache, const struct sim_plan *plan,
                                struct sim_chunk_price *prices);
 double sim_sum_of_bounds(const double parts[SIM_BOUND_COUNT]);
 const struct sim_chunk_price *sim_chunk_price_at(const struct sim_pipeline_prices *l, int stage, int chunk);
-/* Of one piece, whether or not the plan has it. */
+/* Price of one stage chunk, whether or not the plan has it. */
 enum base_status sim_chunk_price_find(const struct sim_pipeline_prices *l, const struct sim_stage_chunk *piece,
                                       struct sim_chunk_price *out, struct base_error *error);
 enum base_status sim_pipeline_price_chunks(struct sim_pipeline_prices *l, struct base_error *error);
@@ -55,10 +55,10 @@ void sim_pipeline_price_messages(struct sim_pipeline_prices *l);
 /* ---- pipeline_price.c ---- */
 
 enum base_status sim_pipeline_check(const struct sim_plan *plan, struct base_error *error);
-/* What a stage does once a step, and the sum of a tied table's gradients. */
+/* A stage's time once a step, and the reduction of a tied table's gradients. */
 double sim_pipeline_once_s(const struct sim_pipeline_prices *l, int stage, enum sim_bound bound);
 double sim_pipeline_tied_s(const struct sim_pipeline_prices *l);
-/* p stands for the stage's first piece but for its peak. */
+/* p describes the stage's first chunk, except for its peak. */
 enum base_status sim_pipeline_begin_cost(const struct sim_pipeline_prices *l, int stage, struct model_config *config,
                                          struct sim_plan *of_piece, struct sim_cost_context *p,
                                          struct base_error *error);

@@ -1,12 +1,11 @@
-/* Memory as compiled of one plan: what its layout goes by, and the layouts that others have had already. Most plans of
- * a sweep share theirs: how often the loop over microbatches runs, and where the mesh lies on the slice, is nothing to
- * it. */
+/* Compiled memory of a plan: the inputs of its layout, and a cache of layouts. Most plans of a sweep share theirs:
+ * iterations of the loop over microbatches, and the mesh's place on the slice, do not matter. */
 #include "sim/predict/compiled_price.h"
 
 #include <math.h>
 #include <string.h>
 
-/* Of layers that are no loops the search for what is dropped decides; what is in the body of a loop is always tried. */
+/* In unscanned layers the search decides on rematerialization; in a loop's body it is always tried. */
 static bool drops_arrays(const struct sim_cost_context *p)
 {
     if (!p->plan->config->scan_layers) return p->by_peak_priority;
@@ -22,7 +21,7 @@ static int block_layers(const struct sim_plan *plan)
     return wraps && (plan->config->scan_layers || every == 2) ? (int)every : 1;
 }
 
-/* Not those that add one to the scale, as Gemma's do, which is who gates by GELU: they multiply in float32. */
+/* Not those that add one to the scale (Gemma's, recognised by GELU gates): these multiply in float32. */
 static bool has_product_norms(const struct sim_plan *plan)
 {
     const struct model_config *config = plan->config;
@@ -37,7 +36,7 @@ static int unrolled(const struct sim_plan *plan)
     return asks && plan->placement->topology.slice_count > 1 && plan->num_microbatches > 1 ? 2 : 1;
 }
 
-/* Without what points to others' data, and zero where nothing stands, so that it can be part of a key. */
+/* Without pointers to other data, and with zeros in gaps, so that it can be part of a key. */
 static void fill_options(const struct sim_cost_context *p, struct sim_compiled_options *out)
 {
     const struct sim_plan *plan = p->plan;
@@ -66,7 +65,7 @@ static void fill_options(const struct sim_cost_context *p, struct sim_compiled_o
 
 /* ---- layouts that are known ---- */
 
-/* Of plans that differ in nothing but their room. */
+/* A layout of plans that differ only in available memory. */
 struct layout {
     struct sim_compiled_memory memory;
     struct layout *next;

@@ -1,9 +1,7 @@
-/* How far a prediction may be off: as far as predictions of its kind were, on the tables of measurements whose
- * residuals confidence.csv has (scripts/confidence.py writes it). A kind is a software on a platform. Who asks will
- * measure on a cluster that is none of the tables: the rows of a table deviate from its mean, and tables from each
- * other; an interval holds both. Of a chip that none of a kind's rows is about, and of a kind without rows, nobody can
- * say more than how far kinds differ from each other.
- */
+/* Intervals of a prediction, from residuals of its kind on the tables of measurements (confidence.csv, written by
+ * scripts/confidence.py). A kind is a software on a platform. A user's cluster is none of the tables: rows deviate from
+ * their table's mean, and tables from each other; the interval covers both. For a chip without rows, and a kind without
+ * any, only the spread among kinds is known. */
 #include "sim/predict/predict.h"
 
 #include <math.h>
@@ -67,8 +65,7 @@ static bool has_word(const char *words, const char *word)
     return false;
 }
 
-/* How the columns of confidence.csv name what is predicted, and what of: of a narrower kind that a software has no rows
- * of, the wider one's are taken. */
+/* Columns of confidence.csv by quantity and kind: a narrower kind without rows falls back to the wider one's. */
 static const struct quantity {
     const char *name, *wider;
 } quantities[SIM_RESIDUAL_COUNT] = {[SIM_OF_STEP] = {"step", "step"},
@@ -83,7 +80,7 @@ static const struct quantity {
                                     [SIM_OF_COMPILED_FULL] = {"compiled_full", "compiled_memory"},
                                     [SIM_OF_COMPILED_RESCUED] = {"compiled_rescued", "compiled_memory"}};
 
-/* How the column of classes calls a model; scripts/confidence.py tells them apart alike. */
+/* A model's class in the column of classes; scripts/confidence.py classifies alike. */
 static const char *class_of(const struct sim_plan *plan)
 {
     enum { LONG_LENGTH = 16384 };
@@ -91,7 +88,7 @@ static const char *class_of(const struct sim_plan *plan)
     return plan->targets_length >= LONG_LENGTH ? "long" : "dense";
 }
 
-/* What of a plan none of a row's measurements had, in words of the arena; NULL: each was measured. */
+/* A property of the plan that no measurement of a row had, in words of the arena; NULL: none. */
 static const char *unmeasured(struct base_arena *arena, const struct sim_plan *plan, int row)
 {
     static const struct {
@@ -115,7 +112,7 @@ static bool is_measured(const struct sim_plan *plan, int row)
            plan->placement->topology.device_count <= 2 * atoi(field(row, "most_devices"));
 }
 
-/* Of another chip the kind's own bias says nothing; what is left is the larger of the two spreads. */
+/* For another chip the kind's bias is unknown; the larger of the two spreads is used. */
 static enum base_status find_residual(const struct topo_topology *topology, const char *software,
                                       const struct quantity *quantity, struct sim_residual *out,
                                       struct base_error *error)
@@ -163,7 +160,7 @@ static struct sim_interval around(double predicted, const struct sim_residual *r
                                  predicted * exp(r->mean + within_deviations * r->deviation)};
 }
 
-/* Of what no measurement of a kind was like, nobody can say more than of a kind without any: its bias says nothing. */
+/* A plan unlike all measurements of its kind is treated as a kind without any: the bias is unknown. */
 static struct sim_residual for_plan(const struct sim_plan *plan, enum sim_residual_kind kind)
 {
     struct sim_residual own = plan->placement->residuals[kind], all;
@@ -192,7 +189,7 @@ static void put_source(struct base_text *out, const struct sim_plan *plan, const
     if (lacking) base_put(out, lacking);
 }
 
-/* What says how far off the plan's step time may be. */
+/* The residuals for the plan's step time. */
 static bool find_step(const struct sim_plan *plan, struct sim_residual *out)
 {
     if (find_calibrated(&plan->placement->profile, out)) return true;
@@ -202,8 +199,8 @@ static bool find_step(const struct sim_plan *plan, struct sim_residual *out)
     return false;
 }
 
-/* The compiler's answers err by how layers run and what is saved. What fits only since arrays are recomputed ends near
- * the limit, whatever it is of. NULL: nobody has predicted the plan. */
+/* Errors of compiled memory depend on how layers run and what is saved. A plan that fits only with rematerialization
+ * ends near the limit, of whatever kind it is. NULL: the plan has no prediction. */
 static enum sim_residual_kind compiled_kind(const struct sim_plan *plan, const struct sim_prediction *p)
 {
     if (p && p->fits && p->memory.rematerializes) return SIM_OF_COMPILED_RESCUED;

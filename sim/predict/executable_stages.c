@@ -1,6 +1,5 @@
-/* A plan with stages as the executor runs it. A stage's arena has, of each of its chunks, what always stands there and
- * the messages that wait; a place for every microbatch that may be in flight there; and one region, and one scratch,
- * for the pass that runs. */
+/* A plan with pipeline stages as the executor runs it. A stage's arena has, for each chunk, its persistent tensors and
+ * its waiting messages; a slot for every microbatch in flight; and one region with one scratch for the running pass. */
 #include "sim/predict/predict.h"
 
 #include <string.h>
@@ -55,7 +54,7 @@ static void add_categories(struct layout *l, const int64_t bytes[MODEL_CATEGORY_
     for (int c = 0; c < MODEL_CATEGORY_COUNT; c++) l->out->category_bytes[c] += times * bytes[c];
 }
 
-/* What every chunk has of its own. */
+/* Each chunk's own places. */
 static void put_own(struct layout *l, int chunk)
 {
     const struct sim_timetable *timetable = &l->pipeline->timetable;
@@ -73,7 +72,7 @@ static void put_own(struct layout *l, int chunk)
     }
 }
 
-/* What the pass that runs has; the largest of the chunks' decides. */
+/* Places of the running pass, of the size that the largest chunk needs. */
 static void put_shared(struct layout *l)
 {
     int64_t most_bytes = -1, scratch_bytes = 0;

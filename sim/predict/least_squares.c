@@ -10,14 +10,14 @@
 
 enum { MOST_ITERATIONS = 40, REWEIGHTINGS = 4 };
 
-/* Huber's constant for 95 % efficiency where errors are normal, and what makes a median of absolute values a deviation.
- */
+/* Huber's constant for 95 % efficiency with normal errors; the factor from a median of absolute values to a standard
+ * deviation. */
 static const double huber = 1.345, normal_of_median = 1.4826;
 
 /* A constant to five digits is more than measurements give. */
 static const double tolerance = 1e-5;
 
-/* What GSL lends for one fit. */
+/* GSL's objects for one fit. */
 struct workspace {
     const struct sim_fit_problem *problem;
     gsl_multifit_nlinear_workspace *solver;
@@ -25,7 +25,7 @@ struct workspace {
     gsl_matrix *covariance;
 };
 
-/* GSL's step for a difference is a share of the value, so what is fitted is one more than each parameter. */
+/* GSL's finite difference is a share of the value, so that the fitted value is one more than each parameter. */
 static void parameters_of(const gsl_vector *at, double *out)
 {
     for (size_t i = 0; i < at->size; i++) out[i] = gsl_vector_get(at, i) - 1;
@@ -82,8 +82,8 @@ static int solve_weighted(struct workspace *w)
     return status == GSL_EBADFUNC ? status : evaluate(w->start, w, w->residuals); /* no progress is an end, too */
 }
 
-/* The residuals' own spread, by their median, is the deviation of a measurement where it is more than was thought;
- * whoever is further off than the rest are counts for less. What was known before keeps its weight. */
+/* A measurement's deviation is that of the residuals, from their median, if that exceeds the assumed one; outliers
+ * count less. The prior keeps its weight. */
 static void reweight(const struct sim_fit_problem *problem, struct workspace *w)
 {
     size_t n = (size_t)problem->observation_count;

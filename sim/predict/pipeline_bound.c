@@ -1,12 +1,12 @@
-/* What a pipeline takes at least, from the prices of its pieces alone.
+/* Lower bounds on a pipeline, from the prices of its chunks alone.
  *
- * Time. Whatever the schedule, a stage's first pass is the first microbatch forward through its first chunk, which
- * comes from all stages before it; its last pass is a backward pass of its first chunk, whose gradient goes back
- * through all stages before it; and between the two it runs all of its passes one after the other and, where messages
- * are waited for, its own messages. So stage i ends no sooner than, for any k behind or equal to it, the way forward to
- * k, all that k does, and the way back from k to i. 1F1B gets there where all stages are alike.
+ * Time. Under any schedule, a stage's first pass is the first microbatch forward through its first chunk, after all
+ * earlier stages; its last pass is a backward pass of its first chunk, whose gradient then passes back through all
+ * earlier stages. In between it runs all of its passes and, if messages are synchronous, its own messages. So stage i
+ * ends no sooner than, for any k >= i, the way forward to k, all work of k, and the way back from k to i. 1F1B reaches
+ * this bound if all stages are alike.
  *
- * Memory. That of one stage, exactly: a plan needs the most that any stage needs. */
+ * Memory. That of one stage, exactly: a plan needs the maximum over its stages. */
 #include "sim/predict/chunk_prices.h"
 
 #include <math.h>
@@ -154,9 +154,9 @@ enum base_status sim_stage_costs(struct sim_cache *cache, const struct sim_plan 
 
 /* ---- by layers alone ---- */
 
-/* A piece of nothing but layers takes as much more for each as it has: kernels and collectives of a loop's iterations
- * are the same ones. What the first iterations find on the links is another matter, so that a few layers are asked
- * for by themselves, and of more only what two more of them take. */
+/* A chunk of layers alone has a cost linear in its layers: the kernels and collectives of iterations are the same. The
+ * first iterations may find the links busy, so that a few layers are priced separately, and for more only the
+ * difference of two more layers. */
 enum { ASKED_LAYERS = 4 };
 struct layer_times {
     double each_s[ASKED_LAYERS + 1]; /* of a microbatch, by layers; negative: not asked yet */

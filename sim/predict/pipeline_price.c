@@ -1,6 +1,4 @@
-/* Prices a plan whose model is split into stages: a timetable says what of its pieces runs when and what is held
- * meanwhile.
- */
+/* Prices a plan with pipeline stages: a timetable determines when each chunk runs, and what is held meanwhile. */
 #include "sim/predict/chunk_prices.h"
 
 #include <math.h>
@@ -105,7 +103,7 @@ static void add_holding(struct sim_category_bytes *to, const struct sim_category
     for (int c = 0; c < MODEL_CATEGORY_COUNT; c++) to->bytes[c] += times * of->bytes[c];
 }
 
-/* Of one microbatch; of the last piece the logits, in the dtype in which hidden states are sent. */
+/* Of one microbatch; the last chunk's output is the logits, in the dtype of sent hidden states. */
 static double output_bytes(const struct sim_pipeline_prices *l, int piece)
 {
     const struct sim_plan *plan = l->plan;
@@ -116,7 +114,7 @@ static double output_bytes(const struct sim_pipeline_prices *l, int piece)
                  (double)plan->config->emb_dim);
 }
 
-/* What a microbatch leaves behind on a piece; its output, too, where the software does not free it. */
+/* A microbatch's saved tensors on a chunk; with its output, if the software keeps that. */
 static struct sim_category_bytes saved_by(const struct sim_pipeline_prices *l, int piece)
 {
     struct sim_category_bytes saved = l->prices[l->price_of[piece]].memory.saved;
@@ -130,8 +128,8 @@ static struct sim_category_bytes saved_by(const struct sim_pipeline_prices *l, i
     return saved;
 }
 
-/* Outputs of all microbatches, and buffers for all that they will receive, where these stay until the step ends: beside
- * what the pass that runs and those in flight have of them. */
+/* Outputs of all microbatches, and receive buffers for all, where these live until the step ends; in addition to those
+ * of the running pass and of microbatches in flight. */
 static double step_buffer_bytes(const struct sim_pipeline_prices *l, const struct sim_pass_of *running,
                                 const int *in_flight)
 {
@@ -147,8 +145,8 @@ static double step_buffer_bytes(const struct sim_pipeline_prices *l, const struc
     return bytes;
 }
 
-/* What the software holds for its update beside gradients and state, in flat arrays: with float16 of this device's
- * share of the parameters, with bfloat16 of all. */
+/* The software's flat arrays for the update, in addition to gradients and state: with float16 this device's shard of
+ * the parameters, with bfloat16 all. */
 static double flattened_bytes(const struct sim_pipeline_prices *l, const double persistent_bytes[MODEL_CATEGORY_COUNT])
 {
     const struct topo_axes *mesh = &l->plan->placement->axes;
@@ -230,7 +228,7 @@ enum base_status sim_pipeline_price_stage(const struct sim_pipeline_prices *l, i
     add_gathered(l, stage, out->persistent_bytes);
     double flat_bytes = flattened_bytes(l, out->persistent_bytes);
     BASE_TRY(sim_price_device(p, out, error));
-    /* The allocator gives back what activations left to it rather than run out of memory. */
+    /* The allocator releases freed blocks of activations before it runs out of memory. */
     if (l->plan->options.dtype == MODEL_FLOAT16 && flat_bytes <= p->peak.total_bytes)
         flat_bytes = fmax(0, fmin(flat_bytes, p->placement->profile.constants[SIM_CAPACITY_BYTES] - out->peak_bytes));
     out->persistent_bytes[MODEL_GRADIENT] += flat_bytes;
@@ -257,7 +255,7 @@ static enum base_status price_memory(const struct sim_pipeline_prices *l, struct
 
 /* ---- all of it ---- */
 
-/* Into p, whose peak is the stage's: the prices of the reported stage's first piece. */
+/* Into p, with the stage's peak: the prices of the reported stage's first chunk. */
 enum base_status sim_pipeline_begin_cost(const struct sim_pipeline_prices *l, int stage, struct model_config *config,
                                          struct sim_plan *of_piece, struct sim_cost_context *p,
                                          struct base_error *error)
@@ -315,7 +313,7 @@ static enum base_status list_detail(const struct sim_pipeline_prices *l, int sta
     return BASE_OK;
 }
 
-/* Of each chunk of a stage, with one microbatch in flight. */
+/* Peaks of a stage's chunks, with one microbatch in flight. */
 static enum base_status list_stage_peak(const struct sim_pipeline_prices *l, int stage, struct sim_detail *detail,
                                         struct base_error *error)
 {
@@ -371,7 +369,7 @@ static enum base_status price(struct sim_pipeline_prices *l, struct base_arena *
     if (detail) BASE_TRY(list_detail(l, answer->slowest_stage, detail, error));
     if (detail && detail->peak) BASE_TRY(list_stage_peak(l, answer->reported_stage, detail, error));
     out->host_bytes = sim_offloaded_bytes(p) / (double)p->sizes[MODEL_MICROBATCHES];
-    p->plan = plan; /* what stood here is gone when this returns */
+    p->plan = plan; /* the previous plan is restored on return */
     return BASE_OK;
 }
 

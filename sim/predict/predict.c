@@ -18,7 +18,7 @@ const struct base_json_field sim_memory_fields[SIM_MEMORY_FIELD_COUNT] = {
     {"reserved_bytes", BASE_INT64, offsetof(struct sim_memory, reserved_bytes)},
 };
 
-/* Where the peak stands, as a person would say it: loops over layers by the number of the layer. */
+/* Describes the peak's position: layers in loops by their number. */
 static void name_peak(const struct sim_cost_context *p, char *out, size_t size)
 {
     static const char *const phases[] = {"", " backward", " update"};
@@ -89,7 +89,7 @@ static void fill_time(const struct sim_plan *plan, const struct sim_priced *pric
         priced->needed_flop / (devices * plan->placement->profile.constants[SIM_FLOP_PER_S] * answer->step_s);
 }
 
-/* A whole answer is a pass over what is given, then decode steps: the times given are those of one of them. */
+/* A whole answer is a prefill, then decode steps: the given times are those of one step. */
 static void answer_of_inference(const struct sim_cost_context *p, const struct sim_priced *priced,
                                 struct sim_prediction *out)
 {

@@ -1,17 +1,17 @@
-/* Answers: a plan's prediction with its confidence, what would make it fit, pipelines, calibration. */
+/* Answers: a plan's prediction with its confidence, changes that make it fit, pipelines, calibration. */
 #ifndef SIM_PREDICT_H
 #define SIM_PREDICT_H
 
 #include "sim/program/program.h"
 
-/* Prices a checked plan. Allocates nothing on the way when what it needs is in the cache. */
+/* Prices a checked plan. With warm caches it allocates nothing. */
 enum base_status sim_predict(struct sim_cache *cache, const struct sim_plan *plan, struct sim_prediction *out,
                              struct sim_detail *detail, struct base_error *error);
 /* What does not hold of an answer, and of its details (or NULL), in words; NULL: all is well (answer_check.c). */
 const char *sim_answer_check(const struct sim_prediction *prediction, const struct sim_detail *detail);
-/* What bounds a step of inference (served_step.c). Seconds are those of prediction->step_s; the first three add up to
- * its memory_bound_s. Where kernels are bound by matrix units their weights are read meanwhile, and less than the whole
- * is left for them. */
+/* Bounds of an inference step (served_step.c). Seconds are those of prediction->step_s; the first three add up to its
+ * memory_bound_s. Kernels bound by matrix units read their weights meanwhile, and less than the whole is left for them.
+ */
 enum sim_served_by {
     SIM_SERVED_BY_WEIGHTS,
     SIM_SERVED_BY_CACHE,
@@ -22,7 +22,7 @@ enum sim_served_by {
     SIM_SERVED_BY_COUNT
 };
 struct sim_serving {
-    int64_t rows, weight_bytes;   /* answers that a step goes on with; of one device, what a step reads */
+    int64_t rows, weight_bytes;   /* answers that a step continues; bytes that a step reads, on one device */
     double cache_bytes_per_token; /* of one device, for all its rows; 0: the step has no cache */
     double weights_s, cache_s, other_memory_s;
     enum sim_served_by bound_by;
@@ -30,33 +30,31 @@ struct sim_serving {
 enum base_status sim_serving_of(struct sim_cache *cache, const struct sim_plan *plan,
                                 const struct sim_prediction *prediction, struct sim_serving *out,
                                 struct base_error *error);
-/* Whether pipelines of a software (NULL: T5X) are modelled (pipelines.csv). */
+/* True if pipelines of a software (NULL: T5X) are modelled (pipelines.csv). */
 bool sim_has_pipelines(const char *software);
-/* What no prediction of a plan with stages undercuts, without its timetable (pipeline_bound.c). */
+/* Lower bounds of a plan with stages, without its timetable (pipeline_bound.c). */
 struct sim_pipeline_least {
     double step_s;
     double free_bytes; /* of a device: at the most */
 };
-/* The same by what layers alone take, which is soon known of many plans: no more than the bound on time itself. 0: it
- * says nothing of such a model. */
+/* A weaker bound on time from layers alone, which is fast for many plans. 0: no bound for such a model. */
 enum base_status sim_pipeline_relaxed_of(struct sim_cache *cache, const struct sim_plan *plan, bool assigned,
                                          double *step_s, struct base_error *error);
 enum base_status sim_pipeline_least_of(struct sim_cache *cache, const struct sim_plan *plan,
                                        struct sim_pipeline_least *out, struct base_error *error);
-/* What a stage would cost with some number of layers, where stages are not split into chunks. */
+/* Cost of a stage by its number of layers, for stages of one chunk. */
 struct sim_stage_cost {
-    double forward_s, backward_s; /* of a microbatch */
-    double send_s, send_back_s;   /* to the stage behind, and the gradient to the one before; 0: there is none */
-    double waited_s;              /* for both, a microbatch: 0 where they are hidden */
-    double reduce_s, update_s,
-        tied_s;        /* once a step: its collectives, all else, and what all stages wait for at the end */
-    double free_bytes; /* of a device of it; of times alone 0 */
+    double forward_s, backward_s;      /* of a microbatch */
+    double send_s, send_back_s;        /* to the stage behind, and the gradient to the one before; 0: there is none */
+    double waited_s;                   /* for both, a microbatch: 0 where they are hidden */
+    double reduce_s, update_s, tied_s; /* once a step: its collectives, all else, and the common wait at the end */
+    double free_bytes;                 /* of a device of it; of times alone 0 */
 };
 /* Fills costs[stages]: of each stage as if all had so many layers. */
 enum sim_stage_costed { SIM_TIME_ALONE, SIM_TIME_AND_MEMORY };
 enum base_status sim_stage_costs(struct sim_cache *cache, const struct sim_plan *plan, int64_t layers,
                                  enum sim_stage_costed costed, struct sim_stage_cost *costs, struct base_error *error);
-/* How far a prediction may be off (confidence.c): between low and high with 90 %. */
+/* A 90 % interval of a prediction (confidence.c). */
 struct sim_interval {
     double low, high;
 };
@@ -65,8 +63,8 @@ struct sim_confidence {
     double fits_probability_frac;
     bool tight;           /* memory as compiled, said to fit: its interval reaches beyond the limit, or the usual
                              headroom is not left */
-    double within_log;    /* deviation of the logarithm of a step's time among plans on one cluster, which share what
-                             clusters differ by */
+    double within_log;    /* deviation of the logarithm of step times among plans on one cluster, without differences
+                             between clusters */
     const char *rests_on; /* "time: 22 rows of seed_tpu_v4; memory: …", or that no table covers such plans; or NULL */
 };
 /* The arena is rests_on's; NULL: nobody wants the words. */
@@ -83,37 +81,37 @@ double sim_peak_frac_at_risk(const struct sim_plan *plan, double risk_frac);
 struct sim_checkpoint {
     int64_t bytes;
     double save_s;
-    int64_t host_bytes;       /* what a host holds of it while it is written: its devices' shards */
-    int64_t host_input_bytes; /* what a host reads of one batch: int32 arrays as T5X packs them */
+    int64_t host_bytes;       /* a host's memory while saving: its devices' shards */
+    int64_t host_input_bytes; /* a host's part of one batch: int32 arrays as T5X packs them */
     int devices_per_host;
 };
 enum base_status sim_checkpoint_of(struct base_arena *arena, const struct sim_plan *plan, struct sim_checkpoint *out,
                                    struct base_error *error);
-/* What the peak is held against: where it counts no reserved bytes, these are no part of the limit, either. */
+/* The capacity for the peak: without reserved bytes if the peak excludes them. */
 double sim_limit_bytes(const struct sim_prediction *prediction);
-/* Whether it fits with that share of a device's memory left over. A plan that fits without is a tight one: what is
- * known of memory is known to a few percent. */
+/* True if the plan fits with that share of a device's memory free. One that fits only without is tight: memory is
+ * predicted to a few percent. */
 bool sim_leaves_free(const struct sim_prediction *prediction, double headroom_frac);
-/* What is offloaded is more than the host has for each device: such a plan does not fit, either. */
+/* True if offloaded tensors exceed the host's memory per device: such a plan does not fit, either. */
 bool sim_overfills_host(const struct sim_memory *memory);
 enum { SIM_USUAL_HEADROOM_PERCENT = 2 };
 /* Changes of a plan that together make it fit. */
 struct sim_change {
     const char *what;      /* "optimizer_partitioning data, num_microbatches 4" */
-    const char *t5x_lacks; /* what of it T5X cannot do; NULL: nothing, or the plan is not T5X's anyway */
+    const char *t5x_lacks; /* a feature that T5X lacks; NULL: none, or the plan is not T5X's anyway */
     bool tight;            /* it leaves less than the usual headroom free */
     int count;             /* of changes at once; a larger topology with its mesh is one */
     struct sim_prediction prediction;
 };
 enum { SIM_MOST_CHANGES = 16 };
-/* For a plan that does not fit: the fewest changes with which it does, one to three at once, the fastest first; and on
- * the next larger topology on which some do, where none do here but a smaller batch. Each has been predicted. */
+/* For a plan that does not fit: the fewest changes that make it fit, one to three at once, the fastest first. If only a
+ * smaller batch helps here, those on the next larger topology where some do. Each is predicted. */
 enum base_status sim_changes_that_fit(struct sim_cache *cache, struct base_arena *arena,
                                       const struct sim_plan_text *text, const struct sim_plan *plan,
                                       struct sim_change changes[SIM_MOST_CHANGES], int *count,
                                       struct base_error *error);
-/* The same of a plan with stages (executable_stages.c): each piece of the model is a plan and a program of its own, and
- * the chunks of a stage share its devices' arenas. Same lifetime. */
+/* The executable form of a plan with stages (executable_stages.c): each stage chunk is a plan and a program of its own,
+ * and a stage's chunks share its devices' arenas. Same lifetime. */
 struct sim_executable_chunk {
     struct sim_stage_chunk split;
     struct model_config config;
@@ -127,7 +125,7 @@ struct sim_executable_chunk {
 };
 struct sim_executable_stage {
     int64_t arena_bytes, category_bytes[MODEL_CATEGORY_COUNT];
-    int peak_chunk; /* where in its program the most comes and goes says the map's peak_op */
+    int peak_chunk; /* the map's peak_op is the position in its program */
 };
 struct sim_executable_pipeline {
     int stages, chunks;
@@ -143,12 +141,12 @@ enum base_status sim_executable_pipeline(struct sim_cache *cache, struct base_ar
 /* executable_stages.c: a stage's arena as it is laid out, into p->peak. */
 void sim_price_stage_arena(const struct sim_executable_pipeline *pipeline, int stage, struct sim_cost_context *p,
                            double persistent_bytes[MODEL_CATEGORY_COUNT]);
-/* pipeline_price.c: of a plan with stages. p is left as that of a piece of the stage whose memory is reported. */
+/* pipeline_price.c: for a plan with stages. p is left as that of a chunk of the reported stage. */
 enum base_status sim_price_pipeline(struct sim_cache *cache, const struct sim_plan *plan, struct sim_cost_context *p,
                                     struct sim_detail *detail, struct sim_priced *out,
                                     struct sim_pipeline_answer *answer, struct base_error *error);
 
-/* ---- calibration (calibration.c): which constants explain what was measured ---- */
+/* ---- calibration (calibration.c): constants fitted to measurements ---- */
 
 enum { SIM_MOST_CALIBRATED = 5 };
 struct sim_measurement {
@@ -196,8 +194,8 @@ struct sim_calibrate {
         draw_count; /* of a hold-out: measurements of each draw, at least 2 and not all; 0: none is made */
     int64_t seed;
 };
-/* Robust least squares around the constants that are there; at most five move. Deterministic. BASE_INPUT names the
- * measurement whose plan is refused, or that is of another chip. The cache is left with start as its override. */
+/* Robust least squares around the given constants; at most five move. Deterministic. BASE_INPUT names a measurement
+ * whose plan is refused, or that is for another chip. The cache is left with start as its override. */
 enum base_status sim_calibrate(struct sim_cache *cache, struct base_arena *arena, const struct sim_calibrate *request,
                                struct sim_calibration *out, struct base_error *error);
 

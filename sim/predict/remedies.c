@@ -1,6 +1,6 @@
-/* What would make a plan fit: the changes that a person would try, one, then two at once where no single one does or
- * where more microbatches beside one are faster, then three; a smaller batch; then the same on larger topologies, whose
- * devices an axis of a named mesh takes. Nothing is said to fit that was not predicted. */
+/* Changes that make a plan fit: usual ones, singly, then in pairs if none does (or if more microbatches in addition are
+ * faster), then in threes. Then a smaller batch, and the same on larger topologies, whose devices an axis of a named
+ * mesh gets. Every proposed change is predicted. */
 #include "sim/predict/predict.h"
 
 #include <math.h>
@@ -23,7 +23,7 @@ struct trial {
     const char *topology; /* that is tried instead of the plan's own, or NULL */
     const char *mesh;     /* the same of its named axes, over that topology; or NULL */
     double parameter_count;
-    const char *already; /* what the text has otherwise than the plan, in words; or NULL */
+    const char *already; /* the difference of the text from the plan, in words; or NULL */
     struct atom *atoms;
     int atom_count;
     struct sim_change *found;
@@ -73,7 +73,7 @@ static bool try_changes(struct trial *t, const struct atom *const *changed, int 
     return true;
 }
 
-/* The fewest microbatches with which the plan fits, beside up to two other changes. */
+/* The fewest microbatches that make the plan fit, with up to two other changes. */
 static void try_microbatches(struct trial *t, const struct atom *beside, const struct atom *other)
 {
     int64_t batch = t->plan->batch_size, now = t->plan->num_microbatches;
@@ -84,7 +84,7 @@ static void try_microbatches(struct trial *t, const struct atom *beside, const s
     }
 }
 
-/* The largest half, quarter, … of the batch with which the plan fits, beside another change or alone. */
+/* The largest half, quarter, … of the batch that makes the plan fit, with another change or alone. */
 static bool try_batches(struct trial *t, const struct atom *beside)
 {
     for (int64_t n = t->plan->batch_size; n % 2 == 0 && LARGEST_FACTOR * n > t->plan->batch_size;) {
@@ -114,7 +114,7 @@ static void add_words(struct trial *t)
         if (words[i].key != SIM_RULES || !t->already) add(t, words[i].key, words[i].value);
 }
 
-/* What people run the plan's software with, where the plan has something else. */
+/* The software's usual values of keys that the plan sets otherwise. */
 static void add_usual(struct trial *t)
 {
     static const enum sim_key keys[] = {SIM_ATTENTION, SIM_RULES};
@@ -141,7 +141,7 @@ static void add_tiles(struct trial *t)
         add(t, SIM_NUM_PARTITIONS, base_print(t->arena, "%d", n));
 }
 
-/* Of a mesh of named axes: half as many devices along one axis, twice as many along another. */
+/* For a named mesh: half as many devices along one axis, twice as many along another. */
 static void add_meshes(struct trial *t)
 {
     for (int from = 0; from < t->plan->request.ici_mesh.count; from++)
@@ -174,20 +174,20 @@ static void try_pairs(struct trial *t)
 
 static const struct atom all_recomputed = {SIM_REMAT_POLICY, "full"};
 
-/* More microbatches and nothing kept, beside each other change. */
+/* More microbatches with full remat, and each other change. */
 static void try_triples(struct trial *t)
 {
     for (int i = 0; i < t->atom_count; i++)
         if (t->atoms[i].key != all_recomputed.key) try_microbatches(t, &t->atoms[i], &all_recomputed);
 }
 
-/* What a person may take as it is: the software can be told, and the headroom stays. */
+/* A change ready to use: the software supports it, and the headroom stays. */
 static bool is_ready(const struct sim_change *change)
 {
     return !change->t5x_lacks && !change->tight;
 }
 
-/* Of the changes behind the first `single` those that are ready, and faster than all single ones that are. */
+/* Of the pairs after the first `single` changes, those that are ready and faster than all ready singles. */
 static void keep_faster_pairs(struct trial *t, int single)
 {
     double fastest = 0;
@@ -243,8 +243,7 @@ static void try_larger(struct trial *t)
     }
 }
 
-/* Experts that every device holds whole: T5X's rules for them, over as many devices as may be, then what else it takes.
- */
+/* Experts replicated on every device: T5X's rules for them, over as many devices as possible, then further changes. */
 static void try_experts(struct trial *t)
 {
     const int64_t experts = t->plan->config->experts.count;
@@ -286,7 +285,7 @@ static int smaller_first(const void *a, const void *b)
     return strcmp(x->what, y->what);
 }
 
-/* Of the whole model; 0: not known. */
+/* Of the whole model; 0: unknown. */
 static double count_parameters(struct base_arena *arena, const struct sim_plan *plan)
 {
     const struct model_parameter *parameters;

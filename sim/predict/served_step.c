@@ -1,12 +1,12 @@
-/* What a step of inference takes its time for, as whoever serves a model asks: to read the weights, to read and write
- * the cache, or for the rest. A decode step reads every weight of the decoder once, whatever the batch; T5X's one-hot
- * write reads and writes the cache whole, other software writes a slice of it. */
+/* Time of an inference step: reading the weights, reading and writing the cache, and the rest. A decode step reads
+ * every weight of the decoder once, at any batch size. T5X's one-hot write reads and writes the whole cache; other
+ * software writes a slice. */
 #include "sim/predict/predict.h"
 
 #include <math.h>
 
-/* Bytes of parameters and caches that a step's own program has for arguments: of a whole answer, those of a decode
- * step, which has no encoder. */
+/* Bytes of parameters and caches that are arguments of a step's program: for a whole answer, of a decode step, which
+ * has no encoder. */
 static enum base_status find_arguments(struct sim_cache *cache, const struct sim_plan *plan,
                                        double bytes[MODEL_CATEGORY_COUNT], struct base_error *error)
 {

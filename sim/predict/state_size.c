@@ -1,4 +1,4 @@
-/* What saving a training state takes. */
+/* Cost of saving a training state. */
 #include "sim/predict/predict.h"
 
 #include <string.h>
@@ -26,8 +26,8 @@ static int devices_per_host(const struct topo_topology *topology)
     return devices > 0 && devices < topology->device_count ? devices : topology->device_count;
 }
 
-/* T5X's features of a packed batch: tokens, segment ids and positions of inputs; of targets also what goes in, and
- * weights. A host reads the shards of its devices, one at least. */
+/* T5X's features of a packed batch: tokens, segment ids and positions of inputs; for targets also decoder inputs and
+ * weights. A host reads its devices' shards, at least one. */
 static int64_t host_input_bytes(const struct sim_plan *plan, int hosts)
 {
     enum { OF_INPUTS = 3, OF_TARGETS = 5, INT32_BYTES = 4 };

@@ -60,7 +60,7 @@ enum base_status sim_plan_check_another(struct sim_cache *cache, const struct si
 
 /* ---- programs (program_cache.c) ---- */
 
-/* As many as were made. */
+/* An array of decisions with its length. */
 struct sim_stored_decisions {
     const struct sim_decision *made;
     int count;
@@ -69,7 +69,7 @@ struct sim_stored_decisions {
 struct sim_program {
     struct sim_sharded *sharded; /* NULL unless somebody asked for it */
     struct sim_cost_program prices;
-    bool lays_out_sizes[MODEL_SIZE_COUNT]; /* that memory as compiled goes by, beside what always stands there */
+    bool lays_out_sizes[MODEL_SIZE_COUNT]; /* sizes that compiled memory depends on, besides persistent buffers */
     struct sim_stored_decisions decisions; /* of its own; those of its contractions are theirs */
     uint64_t mesh_relation;                /* under which it was made */
     const struct sim_placed *const *asked;
@@ -82,7 +82,7 @@ enum base_status sim_program_find(struct sim_cache *cache, const struct sim_plan
                                   unsigned dropped_roles, enum sim_extent extent, const struct sim_program **out,
                                   struct base_error *error);
 
-/* What a session prices with, one plan at a time: too large for a small stack. */
+/* A session's buffers for pricing one plan: too large for a small stack. */
 struct sim_workspace {
     struct sim_recent_prices *recent;
     struct sim_unit_costs unit_costs;
@@ -99,12 +99,12 @@ struct sim_causes; /* below */
 enum base_status sim_program_causes(struct sim_cache *cache, struct base_arena *arena, const struct sim_plan *plan,
                                     struct sim_causes *out, struct base_error *error);
 
-/* The sharded program of a plan, and what its symbols stand for. It belongs to the cache and lives until the next
+/* The sharded program of a plan, and the values of its symbols. It belongs to the cache and lives until the next
  * sim_plan_check. */
 enum base_status sim_sharded_program(struct sim_cache *cache, const struct sim_plan *plan,
                                      const struct sim_sharded **out, int64_t sizes[MODEL_SIZE_COUNT],
                                      struct base_error *error);
-/* How propagation shards the tensors of a plan's program, before it is partitioned. Same lifetime. */
+/* The propagated shardings of a plan's tensors, before partitioning. Same lifetime. */
 enum base_status sim_propagated_shardings(struct sim_cache *cache, const struct sim_plan *plan,
                                           struct sim_shardings *out, struct base_error *error);
 /* The program as the executor runs it, and where its values stand, of a plan that was asked for so. Same lifetime. */

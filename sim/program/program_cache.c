@@ -1,9 +1,9 @@
-/* From a plan to its sharded program, in three steps, each taken once for all plans that share what it depends on:
- * - a model's program is built once for all shardings of it;
- * - shardings are propagated once for all plans that share model, rules, relation of the mesh axes and options;
- * - a program is partitioned once for all plans whose tensors are sharded alike, whichever rules say so and on
- * whichever mesh, and kept as its price list. Choices that depended on sizes are kept with the last two: for other
- * sizes they serve if these come out the same, else another one is made and stands beside it. */
+/* From a plan to its sharded program, in three memoised steps:
+ * - a model's program is built once for all shardings;
+ * - shardings are propagated once per model, rules, relation of mesh axes and options;
+ * - a program is partitioned once for all plans with equally sharded tensors, under any rules and on any mesh, and kept
+ * as a cost program. The last two keep their decisions by size: other sizes with the same outcomes reuse them, else
+ * another one is made and kept as well. */
 #include "sim/program/session_cache.h"
 
 #include <string.h>
@@ -57,7 +57,7 @@ static struct model_options model_options_of(const struct sim_plan *plan, enum m
     options.dtype = plan->options.dtype;
     options.saved = plan->options.saved;
     options.recomputed_modules = plan->options.recomputed_modules;
-    options.saved.layers = 0; /* predictions mix what two programs take */
+    options.saved.layers = 0; /* predictions mix the costs of two programs */
     options.parameter_dtype = plan->options.parameter_dtype;
     memcpy(&options.decoding, &plan->options.decoding, sizeof options.decoding);
     options.weight_dtype = plan->options.weight_dtype, options.moment_dtype = plan->options.moment_dtype;
@@ -98,15 +98,15 @@ static struct sim_sharding_options sharding_options_of(const struct sim_plan *pl
     sharding.keeps_shards = sim_keeps_shards(plan);
     /* Stacks of residuals are XLA's; where nothing propagates, a layer's tensors wait where they were computed. */
     sharding.scanned = plan->config->scan_layers && sharding.propagates;
-    /* Compilers gather anew in each layer instead, since every gathered parameter would stay alive. */
+    /* Compilers gather again in each layer, since otherwise every gathered parameter would stay alive. */
     sharding.shares_gathers = plan->form == SIM_AS_PARTITIONED || plan->form == SIM_AS_PARTITIONED_AND_EXECUTED;
     sharding.optimizer_partitioning = sim_zero_stage(plan);
     sharding.executable = sim_is_executed(plan);
     return sharding;
 }
 
-/* Models whose programs differ in sizes alone share them: sizes are symbols there, and what is chosen by them while a
- * program is sharded is noted as a decision. */
+/* Models whose programs differ only in sizes share them: sizes are symbols, and choices by size while sharding are
+ * recorded as decisions. */
 static void key_structure(struct sim_cache *cache, const struct sim_plan *plan)
 {
     struct model_config structure;
@@ -130,8 +130,8 @@ static const struct model_program *find_model_program(struct sim_cache *cache, c
     return program;
 }
 
-/* Where the executor runs passes of a pipeline, or decodes, the order of operations is as it was built: bounds of
- * passes and the ends of loops are found by it. */
+/* Where the executor runs passes of a pipeline, or decodes, operations keep their order: it locates bounds of passes
+ * and ends of loops. */
 static sim_pass_set passes_run(const struct sim_plan *plan)
 {
     const sim_pass_set schedules = SIM_PASS_BIT(SIM_PASS_OVERLAP_COLLECTIVES) |
@@ -140,7 +140,7 @@ static sim_pass_set passes_run(const struct sim_plan *plan)
     const bool keeps_order = plan->options.sends || plan->options.step > MODEL_STEP_EVALUATE;
     if (sim_is_executed(plan) && keeps_order) return passes & ~schedules;
     sim_pass_set dropped = 0;
-    /* Where weights stay gathered over a pipeline's step, they are counted beside a stage's program. */
+    /* Weights that stay gathered over a pipeline's step are counted outside a stage's program. */
     if (plan->options.parts) dropped |= SIM_PASS_BIT(SIM_PASS_KEEP_UNITS_WHOLE);
     if (sim_zero_stage(plan) != SIM_PARAMETERS_TOO_OVER_DATA) dropped |= SIM_PASS_BIT(SIM_PASS_KEEP_GATHERED);
     return passes & ~dropped;
@@ -172,7 +172,7 @@ static enum sim_torch_style torch_style_of(const struct sim_plan *plan)
     return half ? SIM_TORCH_HALF : SIM_TORCH_AUTOCAST;
 }
 
-/* Of arrays that come and go, and of loops. How often the loop over microbatches runs is nothing to what one holds. */
+/* Sizes of transient arrays, and of loops. Iterations of the loop over microbatches do not matter. */
 static void note_sizes(const struct sim_sharded *sharded, bool is_size[MODEL_SIZE_COUNT])
 {
     for (int v = 0; v < sharded->value_count; v++) {
@@ -187,8 +187,8 @@ static void note_sizes(const struct sim_sharded *sharded, bool is_size[MODEL_SIZ
     is_size[MODEL_MICROBATCHES] = false;
 }
 
-/* The tables of partitioner, fusion and liveness are large and soon forgotten: they stand in the scratch, whose pages
- * are used again and again. */
+/* Tables of partitioner, fusion and liveness are large with a short life: they are in scratch, whose pages are reused.
+ */
 static enum base_status make(struct sim_cache *cache, const struct sim_plan *plan,
                              const struct sim_sharding_options *options, const struct model_program *source,
                              const struct sim_stored_shardings *kept, enum sim_extent extent,
@@ -206,8 +206,8 @@ static enum base_status make(struct sim_cache *cache, const struct sim_plan *pla
         return base_fail(error, BASE_INTERNAL, "a program of more than %d local shapes", SIM_MOST_SHAPES);
     if (sharded->op_count > SIM_MOST_DISTINCT)
         return base_fail(error, BASE_INTERNAL, "a program of more than %d operations", SIM_MOST_DISTINCT);
-    /* Libraries quantise operands by kernels of their own. XLA:TPU has a cast to fp8 in the fusions that make or read
-     * them, but AQT's int8 is scaled by an operand's largest element, which has to be known before. */
+    /* Libraries quantize operands by separate kernels. XLA:TPU fuses a cast to fp8 with the fusions that make or read
+     * operands, but AQT's int8 scale is an operand's maximum, needed in advance. */
     const bool library = compiler.traits >> MODEL_TRAIT_LIBRARY_DOTS & 1;
     struct sim_price_choices choices = {
         .dtype = plan->options.dtype,
