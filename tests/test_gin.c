@@ -569,7 +569,8 @@ static void what_cannot_be_is_refused_with_its_line(struct base_arena *arena)
          "x.gin:2: t5x.examples.t5.network.T5Config.vocab_size is not bound"},
         {"include 't5x/examples/decoder_only/models/base.gin'\n" RUN
          "MODEL = @models.EncoderDecoderModel()\nmodels.EncoderDecoderModel.module = @network.DecoderWrapper()\n",
-         "x.gin:3: contradiction: EncoderDecoderModel takes no t5x.examples.decoder_only.network.TransformerConfig"},
+         "x.gin:3: contradiction: EncoderDecoderModel has no parameter t5x.examples.decoder_only.network."
+         "TransformerConfig"},
         {SMALL "# meshwright: batch_size = 64\n", "x.gin:3: contradiction: batch_size is 64 here, and 128 by x.gin:2"},
         {SMALL "# meshwright: logical_axis_rules = megatron\n",
          "contradiction: logical_axis_rules is megatron here, and standard:1,1"},
@@ -585,7 +586,7 @@ static void what_cannot_be_is_refused_with_its_line(struct base_arena *arena)
         {SMALL "partitioning.standard_logical_axis_rules.parameter_partitioning_dims = 3\n",
          "x.gin:3: parameter_partitioning_dims: 3 is not supported; use 1 or 2"},
         {SMALL PARTITIONER "logical_axis_rules = @tasks.rules()\n",
-         "x.gin:4: logical_axis_rules: @tasks.rules makes them when the run starts; a line"},
+         "x.gin:4: logical_axis_rules: @tasks.rules computes them when the run starts; add a line"},
         {SMALL "T5Config.dtype = 'int4'\n", "x.gin:3: dtype: a plan's is"},
         {SMALL "T5Config.scan_layers = True\n", "x.gin:3: scan_layers: t5x.examples.t5.network.T5Config has no such"},
         {"include 't5x/examples/t5/t5_1_1/small.gin'\nexport_lib.save.model = %MODEL\n",
