@@ -167,16 +167,16 @@ static int given(struct draft *d, const char *text, enum model_category category
 
 /* "ble,ef->blf"; the result may be constrained. */
 static int apply(struct draft *d, enum model_op_kind kind, enum model_function function, const char *equation,
-                 int count, const int *inputs)
+                 const int *inputs)
 {
     const char *name = base_print(d->arena, "made_%d", d->program.tensor_count);
     int tensor = model_builder_apply(&d->builder, kind, function, name, equation, NULL, MODEL_FLOAT32,
-                                     MODEL_ROLE_PROJECTION, inputs, count);
+                                     MODEL_ROLE_PROJECTION, inputs);
     if (chance(d, 35)) ask(d, tensor);
     return tensor;
 }
 #define APPLY(d, kind, function, equation, ...)                                                                        \
-    apply((d), (kind), (function), (equation), BASE_COUNT(((int[]){__VA_ARGS__})), (int[]){__VA_ARGS__})
+    apply((d), (kind), (function), (equation), (int[]){__VA_ARGS__})
 
 static int offer(struct draft *d, int tensor)
 {
