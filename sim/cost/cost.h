@@ -35,6 +35,12 @@ struct sim_collective_row *sim_collective_row_of(struct base_arena *arena, struc
                                                  const struct sim_collective_row *like);
 
 enum sim_bound { SIM_BY_COMPUTE, SIM_BY_MEMORY, SIM_BY_COMMUNICATION, SIM_BY_LATENCY, SIM_BOUND_COUNT };
+static inline double sim_sum_of_bounds(const double parts[SIM_BOUND_COUNT])
+{
+    double sum = 0;
+    for (int i = 0; i < SIM_BOUND_COUNT; i++) sum += parts[i];
+    return sum;
+}
 
 /* One kernel or collective of the step; count times in all. Both interpreters return a list of these. */
 struct sim_entry {
@@ -328,6 +334,15 @@ double *sim_recent_price(struct sim_recent_prices *recent, const struct sim_pric
 struct sim_category_bytes {
     double total_bytes, bytes[MODEL_CATEGORY_COUNT];
 };
+/* The most that stands there. */
+struct sim_phase_peak {
+    struct sim_category_bytes holding;
+    const char *name; /* of the operation there; NULL: between steps */
+    enum model_phase phase;
+    int trips; /* enum model_size of the innermost loop around it; MODEL_ONE: none */
+};
+/* Nothing stands there yet; the operation (-1: none) is said. */
+struct sim_phase_peak sim_peak_at(const struct sim_sharded *sharded, int op);
 
 /* When sharded weights are gathered, and their gradients scattered. */
 enum sim_weight_gathers {
@@ -348,11 +363,8 @@ struct sim_cost_context {
     double bytes[SIM_MOST_SHAPES];  /* of each shape of the list */
     double totals_s[SIM_BOUND_COUNT], exposed_s /* of collectives */, needed_flop;
     double loop_s[SIM_BOUND_COUNT]; /* of these, in the loop of decode steps */
-    struct sim_category_bytes peak; /* of transient buffers */
-    const char *peak_name;          /* of the operation there; NULL: between steps */
+    struct sim_phase_peak peak;     /* of transient buffers */
     double work_flop, work_bytes;   /* of one device's kernels; 0 where no detail is asked for */
-    enum model_phase peak_phase;
-    int peak_trips; /* enum model_size of the innermost loop around it; MODEL_ONE: none */
 };
 /* BASE_INPUT: byte counts would overflow. */
 enum base_status sim_cost_context_begin(struct sim_cost_context *p, const struct sim_plan *plan,
@@ -375,7 +387,10 @@ struct sim_lowered_collective sim_lowered_as_compiled(const struct sim_cost_cont
 /* True if it moves shards of weights or of their gradients. */
 bool sim_is_of_sharded_weights(const struct sim_cost_context *p, const struct sim_price_collective *collective);
 void sim_price_time(struct sim_cost_context *p, struct sim_detail *detail);
-void sim_price_memory(struct sim_cost_context *p); /* price_memory.c: the peak */
+void sim_price_memory(struct sim_cost_context *p); /* price_memory.c: the peak, walked through event by event */
+/* The same of an arena as it is laid out, of which the batch is there from step to step. */
+void sim_price_arena(struct sim_cost_context *p, int64_t arena_bytes, const int64_t bytes[MODEL_CATEGORY_COUNT],
+                     double persistent_bytes[MODEL_CATEGORY_COUNT]);
 double sim_product_of(const struct sim_cost_context *p, const struct sim_factors *factors);
 double sim_standing_bytes(const struct sim_cost_context *p, int shape); /* transient bytes of a shape */
 /* price_events.c: memory events; steps_before: per operation, the number of list steps before it */
@@ -393,12 +408,6 @@ double sim_offloaded_bytes(const struct sim_cost_context *p);        /* of all m
 double sim_waited_for_transfers_s(const struct sim_cost_context *p); /* of the step */
 /* Peaks of a program with a loop over microbatches: transient bytes during one forward pass, during one backward pass,
  * and after the loop; and bytes kept from forward to backward. */
-struct sim_phase_peak {
-    struct sim_category_bytes holding;
-    const char *name;
-    enum model_phase phase;
-    int trips;
-};
 struct sim_phase_memory {
     struct sim_category_bytes saved;
     struct sim_phase_peak forward, backward, update;

@@ -96,13 +96,27 @@ static struct sim_phase_peak walk(const struct sim_cost_context *p, struct sim_p
     return phase_peak(p, &frames[0]);
 }
 
+struct sim_phase_peak sim_peak_at(const struct sim_sharded *sharded, int op)
+{
+    const struct sim_op *at = op >= 0 ? &sharded->ops[op] : NULL;
+    return (struct sim_phase_peak){.name = at && at->op ? at->op->name : NULL,
+                                   .phase = at && at->op ? at->op->phase : MODEL_FORWARD,
+                                   .trips = at && at->loop >= 0 ? sharded->ops[at->loop].trips : MODEL_ONE};
+}
+
+void sim_price_arena(struct sim_cost_context *p, int64_t arena_bytes, const int64_t bytes[MODEL_CATEGORY_COUNT],
+                     double persistent_bytes[MODEL_CATEGORY_COUNT])
+{
+    for (int c = 0; c < MODEL_CATEGORY_COUNT; c++) {
+        persistent_bytes[c] = c == MODEL_INPUT ? (double)bytes[c] : 0;
+        p->peak.holding.bytes[c] = c == MODEL_INPUT ? 0 : (double)bytes[c];
+    }
+    p->peak.holding.total_bytes = (double)arena_bytes - persistent_bytes[MODEL_INPUT];
+}
+
 void sim_price_memory(struct sim_cost_context *p)
 {
-    const struct sim_phase_peak peak = walk(p, NULL);
-    p->peak = peak.holding;
-    p->peak_name = peak.name;
-    p->peak_phase = peak.phase;
-    p->peak_trips = peak.trips;
+    p->peak = walk(p, NULL);
 }
 
 void sim_price_phase_memory(struct sim_cost_context *p, struct sim_phase_memory *out)
@@ -130,10 +144,11 @@ enum base_status sim_price_device(const struct sim_cost_context *p, struct sim_p
     out->peak_bytes = 0;
     for (int c = 0; c < MODEL_CATEGORY_COUNT; c++) out->peak_bytes += out->persistent_bytes[c];
     const double *c = p->placement->profile.constants;
-    double fragments_bytes =
-        sim_uses_compiled_memory(p->plan) ? 0 : sim_fragments_bytes(&p->placement->profile, p->peak.total_bytes);
-    out->peak_bytes += p->peak.total_bytes + fragments_bytes + c[SIM_RESERVED_BYTES];
-    memcpy(out->categories_bytes, p->peak.bytes, sizeof out->categories_bytes);
+    double fragments_bytes = sim_uses_compiled_memory(p->plan)
+                                 ? 0
+                                 : sim_fragments_bytes(&p->placement->profile, p->peak.holding.total_bytes);
+    out->peak_bytes += p->peak.holding.total_bytes + fragments_bytes + c[SIM_RESERVED_BYTES];
+    memcpy(out->categories_bytes, p->peak.holding.bytes, sizeof out->categories_bytes);
     out->categories_bytes[MODEL_TEMPORARY] += fragments_bytes;
     return out->peak_bytes < sim_largest_bytes ? BASE_OK : sim_cost_context_refuse(p, error);
 }

@@ -429,6 +429,6 @@ bool sim_torch_replay(struct base_arena *scratch, struct sim_cost_context *p, co
     out->allocated_bytes = (double)s.most_allocated_bytes;
     out->reserved_bytes = (double)s.allocator.most_reserved_bytes;
     for (int i = 0; i < MODEL_CATEGORY_COUNT; i++) out->bytes[i] = (double)s.peak_bytes[i];
-    p->peak_name = s.peak_name, p->peak_phase = s.peak_phase, p->peak_trips = MODEL_ONE;
+    p->peak.name = s.peak_name, p->peak.phase = s.peak_phase, p->peak.trips = MODEL_ONE;
     return true;
 }

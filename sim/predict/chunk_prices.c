@@ -18,13 +18,6 @@ const struct sim_chunk_price *sim_chunk_price_at(const struct sim_pipeline_price
     return &l->prices[l->price_of[chunk * l->stages + stage]];
 }
 
-double sim_sum_of_bounds(const double parts[SIM_BOUND_COUNT])
-{
-    double sum = 0;
-    for (int i = 0; i < SIM_BOUND_COUNT; i++) sum += parts[i];
-    return sum;
-}
-
 /* ---- pieces ---- */
 
 static double received_bytes(const struct sim_cost_context *p, int way)

@@ -44,7 +44,6 @@ struct sim_pipeline_prices {
 /* Before any split or price; prices has room for SIM_MOST_CHUNK_PRICES. */
 void sim_pipeline_prices_begin(struct sim_pipeline_prices *l, struct sim_cache *cache, const struct sim_plan *plan,
                                struct sim_chunk_price *prices);
-double sim_sum_of_bounds(const double parts[SIM_BOUND_COUNT]);
 const struct sim_chunk_price *sim_chunk_price_at(const struct sim_pipeline_prices *l, int stage, int chunk);
 /* Price of one stage chunk, whether or not the plan has it. */
 enum base_status sim_chunk_price_find(const struct sim_pipeline_prices *l, const struct sim_stage_chunk *piece,
@@ -55,8 +54,12 @@ void sim_pipeline_price_messages(struct sim_pipeline_prices *l);
 /* ---- pipeline_price.c ---- */
 
 enum base_status sim_pipeline_check(const struct sim_plan *plan, struct base_error *error);
+/* Into stages and their chunks, as the plan's software does. BASE_INPUT: it cannot. */
+enum base_status sim_pipeline_split(struct sim_pipeline_prices *l, struct base_error *error);
+bool sim_pipeline_hides_messages(const struct sim_pipeline_prices *l);
 /* A stage's time once a step, and the reduction of a tied table's gradients. */
 double sim_pipeline_once_s(const struct sim_pipeline_prices *l, int stage, enum sim_bound bound);
+double sim_pipeline_update_s(const struct sim_pipeline_prices *l, int stage);
 double sim_pipeline_tied_s(const struct sim_pipeline_prices *l);
 /* p describes the stage's first chunk, except for its peak. */
 enum base_status sim_pipeline_begin_cost(const struct sim_pipeline_prices *l, int stage, struct model_config *config,

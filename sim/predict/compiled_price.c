@@ -138,11 +138,8 @@ void sim_price_compiled(struct sim_cache *cache, const struct sim_program *progr
     for (int i = 0; i < MODEL_CATEGORY_COUNT; i++) limit_bytes -= persistent_bytes[i];
     const struct sim_compiled_memory *memory = find_layout(cache, program, p, &options, limit_bytes);
     if (options.lists_alive) sim_list_peak(p, sharded, memory, detail);
-    const struct sim_op *at = memory->peak_op >= 0 ? &sharded->ops[memory->peak_op] : NULL;
     p->recomputed_frac = memory->recomputed_frac;
-    p->peak.total_bytes = memory->peak_bytes;
-    memcpy(p->peak.bytes, memory->category_bytes, sizeof memory->category_bytes);
-    p->peak_name = at && at->op ? at->op->name : NULL;
-    p->peak_phase = at && at->op ? at->op->phase : MODEL_FORWARD;
-    p->peak_trips = at && at->loop >= 0 ? sharded->ops[at->loop].trips : MODEL_ONE;
+    p->peak = sim_peak_at(sharded, memory->peak_op);
+    p->peak.holding.total_bytes = memory->peak_bytes;
+    memcpy(p->peak.holding.bytes, memory->category_bytes, sizeof memory->category_bytes);
 }

@@ -136,15 +136,6 @@ void sim_price_stage_arena(const struct sim_executable_pipeline *pipeline, int s
 {
     const struct sim_executable_stage *of = &pipeline->of_stage[stage];
     const struct sim_executable_chunk *piece = &pipeline->pieces[of->peak_chunk * pipeline->stages + stage];
-    const struct sim_sharded *s = piece->program.sharded;
-    const struct sim_op *at = piece->program.map.peak_op >= 0 ? &s->ops[piece->program.map.peak_op] : NULL;
-    p->peak = (struct sim_category_bytes){.total_bytes = (double)of->arena_bytes};
-    p->peak_name = at ? at->op->name : NULL;
-    p->peak_phase = at ? at->op->phase : MODEL_FORWARD;
-    p->peak_trips = at && at->loop >= 0 ? s->ops[at->loop].trips : MODEL_ONE;
-    for (int c = 0; c < MODEL_CATEGORY_COUNT; c++) {
-        persistent_bytes[c] = c == MODEL_INPUT ? (double)of->category_bytes[c] : 0;
-        p->peak.bytes[c] = c == MODEL_INPUT ? 0 : (double)of->category_bytes[c];
-    }
-    p->peak.total_bytes -= persistent_bytes[MODEL_INPUT];
+    p->peak = sim_peak_at(piece->program.sharded, piece->program.map.peak_op);
+    sim_price_arena(p, of->arena_bytes, of->category_bytes, persistent_bytes);
 }

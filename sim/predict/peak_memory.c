@@ -21,29 +21,13 @@ static const struct sim_memory_map *find_memory_map(struct sim_cache *cache, con
     return map;
 }
 
-/* The arena as it is laid out, in place of the walk over the events. */
-static void price_arena(const struct sim_sharded *sharded, const struct sim_memory_map *map, struct sim_cost_context *p,
-                        double persistent_bytes[MODEL_CATEGORY_COUNT])
-{
-    const struct sim_op *at = map->peak_op >= 0 ? &sharded->ops[map->peak_op] : NULL;
-    p->peak = (struct sim_category_bytes){.total_bytes = 0};
-    p->peak_name = at ? at->op->name : NULL;
-    p->peak_phase = at ? at->op->phase : MODEL_FORWARD;
-    p->peak_trips = at && at->loop >= 0 ? sharded->ops[at->loop].trips : MODEL_ONE;
-    for (int c = 0; c < MODEL_CATEGORY_COUNT; c++) persistent_bytes[c] = 0;
-    for (int c = 0; c < MODEL_CATEGORY_COUNT; c++) p->peak.bytes[c] = (double)map->category_bytes[c];
-    persistent_bytes[MODEL_INPUT] = p->peak.bytes[MODEL_INPUT];
-    p->peak.bytes[MODEL_INPUT] = 0;
-    p->peak.total_bytes = (double)map->arena_bytes - persistent_bytes[MODEL_INPUT];
-}
-
 /* What is alive, and what a framework's allocator holds beside it by the constants of its software. */
 static void price_liveness(struct sim_cost_context *p, const struct sim_sharded *sharded, struct sim_detail *detail,
                            struct sim_priced *out)
 {
     sim_list_peak(p, sharded, NULL, detail);
     const double held_bytes = sim_torch_held_bytes(p);
-    p->peak.total_bytes += held_bytes, p->peak.bytes[MODEL_TEMPORARY] += held_bytes;
+    p->peak.holding.total_bytes += held_bytes, p->peak.holding.bytes[MODEL_TEMPORARY] += held_bytes;
     sim_price_persistent(p, out->persistent_bytes);
 }
 
@@ -52,13 +36,14 @@ static bool price_torch(struct sim_cache *cache, struct sim_cost_context *p, str
                         struct sim_priced *out)
 {
     struct sim_torch_memory memory;
-    if (!(p->peak.total_bytes < sim_largest_bytes) || !sim_torch_replay(sim_cache_scratch(cache), p, detail, &memory))
+    if (!(p->peak.holding.total_bytes < sim_largest_bytes) ||
+        !sim_torch_replay(sim_cache_scratch(cache), p, detail, &memory))
         return false;
     const double cached_bytes = memory.reserved_bytes - memory.allocated_bytes;
-    p->peak.total_bytes = memory.allocated_bytes;
-    memcpy(p->peak.bytes, memory.bytes, sizeof p->peak.bytes);
+    p->peak.holding.total_bytes = memory.allocated_bytes;
+    memcpy(p->peak.holding.bytes, memory.bytes, sizeof p->peak.holding.bytes);
     if (p->plan->memory_kind == SIM_ALLOCATED) out->held_bytes = cached_bytes;
-    else p->peak.total_bytes += cached_bytes, p->peak.bytes[MODEL_TEMPORARY] += cached_bytes;
+    else p->peak.holding.total_bytes += cached_bytes, p->peak.holding.bytes[MODEL_TEMPORARY] += cached_bytes;
     return true;
 }
 
@@ -66,7 +51,9 @@ void sim_price_peak(struct sim_cache *cache, const struct sim_program *program, 
                     struct sim_detail *detail, struct sim_priced *out)
 {
     if (sim_is_executed(p->plan)) {
-        price_arena(program->sharded, find_memory_map(cache, p, program->sharded), p, out->persistent_bytes);
+        const struct sim_memory_map *map = find_memory_map(cache, p, program->sharded);
+        p->peak = sim_peak_at(program->sharded, map->peak_op);
+        sim_price_arena(p, map->arena_bytes, map->category_bytes, out->persistent_bytes);
         sim_list_peak(p, program->sharded, &(struct sim_compiled_memory){.peak_op = -1}, detail);
     } else if (sim_uses_compiled_memory(p->plan)) {
         sim_price_compiled(cache, program, p, detail, out->persistent_bytes);

@@ -22,12 +22,6 @@ static double pass_s(const struct sim_pipeline_prices *l, int stage, int chunk, 
     return phase == MODEL_BACKWARD ? each_s - forward_s : forward_s;
 }
 
-static bool hides(const struct sim_pipeline_prices *l)
-{
-    const bool overlaps = l->traits.overlaps_interleaved && l->chunks > 1 && l->plan->overlaps[SIM_OVERLAP_MESSAGES];
-    return l->traits.hides_messages || overlaps;
-}
-
 /* All passes of a stage, and the messages that it waits for, but for that of its last pass. */
 static double busy_s(const struct sim_pipeline_prices *l, int stage)
 {
@@ -39,7 +33,7 @@ static double busy_s(const struct sim_pipeline_prices *l, int stage)
         if (piece + 1 < l->pieces) waited += m * l->send_s[piece];
         if (piece > 0) waited += m * l->send_back_s[piece - 1];
     }
-    if (hides(l)) return busy;
+    if (sim_pipeline_hides_messages(l)) return busy;
     return busy + waited - (stage > 0 ? l->send_back_s[stage - 1] : 0);
 }
 
@@ -52,9 +46,7 @@ static double least_step_s(const struct sim_pipeline_prices *l)
         for (int i = k; i >= 0; i--)
             reduced_s =
                 fmax(reduced_s, end_s + back_s[k] - back_s[i] + sim_pipeline_once_s(l, i, SIM_BY_COMMUNICATION));
-        updating_s =
-            fmax(updating_s, sim_pipeline_once_s(l, k, SIM_BY_COMPUTE) + sim_pipeline_once_s(l, k, SIM_BY_MEMORY) +
-                                 sim_pipeline_once_s(l, k, SIM_BY_LATENCY));
+        updating_s = fmax(updating_s, sim_pipeline_update_s(l, k));
         if (k + 1 == l->stages) break;
         way_s += pass_s(l, k, 0, MODEL_FORWARD) + l->send_s[k];
         back_s[k + 1] = back_s[k] + pass_s(l, k, 0, MODEL_BACKWARD) + l->send_back_s[k];
@@ -104,11 +96,9 @@ static enum base_status fill_costs(struct sim_pipeline_prices *l, struct base_ar
                                      .send_s = i + 1 < l->stages ? l->send_s[i] : 0,
                                      .send_back_s = i > 0 ? l->send_back_s[i - 1] : 0,
                                      .reduce_s = sim_pipeline_once_s(l, i, SIM_BY_COMMUNICATION),
-                                     .update_s = sim_pipeline_once_s(l, i, SIM_BY_COMPUTE) +
-                                                 sim_pipeline_once_s(l, i, SIM_BY_MEMORY) +
-                                                 sim_pipeline_once_s(l, i, SIM_BY_LATENCY),
+                                     .update_s = sim_pipeline_update_s(l, i),
                                      .tied_s = sim_pipeline_tied_s(l)};
-        c->waited_s = hides(l) ? 0 : c->send_s + c->send_back_s;
+        c->waited_s = sim_pipeline_hides_messages(l) ? 0 : c->send_s + c->send_back_s;
         if (costed == SIM_TIME_AND_MEMORY) BASE_TRY(stage_memory(l, arena, i, &c->free_bytes, error));
     }
     return BASE_OK;
@@ -242,11 +232,7 @@ enum base_status sim_pipeline_relaxed_of(struct sim_cache *cache, const struct s
 static enum base_status find(struct sim_pipeline_prices *l, struct base_arena *arena, struct sim_pipeline_least *out,
                              struct base_error *error)
 {
-    const struct sim_plan *plan = l->plan;
-    BASE_TRY(sim_pipeline_check(plan, error));
-    BASE_TRY(sim_pipeline_traits_find(plan->software, &l->traits, error));
-    BASE_TRY(sim_split_model(plan->config, &plan->pipeline, l->traits.division, l->split, error));
-    l->stages = (int)plan->pipeline.stages, l->chunks = (int)plan->pipeline.chunks, l->pieces = l->stages * l->chunks;
+    BASE_TRY(sim_pipeline_split(l, error));
     BASE_TRY(sim_pipeline_price_chunks(l, error));
     sim_pipeline_price_messages(l);
     out->step_s = least_step_s(l);

@@ -6,6 +6,13 @@
 
 /* ---- time ---- */
 
+/* Megatron core's overlap_p2p_comm is for the interleaved schedule alone. */
+bool sim_pipeline_hides_messages(const struct sim_pipeline_prices *l)
+{
+    return l->traits.hides_messages ||
+           (l->traits.overlaps_interleaved && l->chunks > 1 && l->plan->overlaps[SIM_OVERLAP_MESSAGES]);
+}
+
 static enum base_status run(struct sim_pipeline_prices *l, struct base_arena *arena, struct base_error *error)
 {
     double *forward_s = base_new(arena, double, l->pieces), *backward_s = base_new(arena, double, l->pieces);
@@ -15,13 +22,11 @@ static enum base_status run(struct sim_pipeline_prices *l, struct base_arena *ar
         forward_s[i] = each_s * price->forward_frac;
         backward_s[i] = each_s - forward_s[i];
     }
-    /* Megatron core's overlap_p2p_comm is for the interleaved schedule alone. */
-    const bool overlaps = l->traits.overlaps_interleaved && l->chunks > 1 && l->plan->overlaps[SIM_OVERLAP_MESSAGES];
     const struct sim_pipeline_costs costs = {forward_s,
                                              backward_s,
                                              l->send_s,
                                              l->send_back_s,
-                                             l->traits.hides_messages || overlaps,
+                                             sim_pipeline_hides_messages(l),
                                              l->traits.hides_messages};
     BASE_TRY(sim_timetable_make(arena, &l->plan->pipeline, l->plan->num_microbatches, &l->timetable, error));
     return sim_pipeline_run(arena, &l->timetable, &costs, &l->time, error);
@@ -32,6 +37,12 @@ double sim_pipeline_once_s(const struct sim_pipeline_prices *l, int stage, enum 
     double sum = 0;
     for (int c = 0; c < l->chunks; c++) sum += sim_chunk_price_at(l, stage, c)->once_s[bound];
     return sum;
+}
+
+double sim_pipeline_update_s(const struct sim_pipeline_prices *l, int stage)
+{
+    return sim_pipeline_once_s(l, stage, SIM_BY_COMPUTE) + sim_pipeline_once_s(l, stage, SIM_BY_MEMORY) +
+           sim_pipeline_once_s(l, stage, SIM_BY_LATENCY);
 }
 
 /* A table that embeds on one stage and gives the logits on another: the sum of both gradients, which nothing hides. */
@@ -64,11 +75,9 @@ static void total_time(struct sim_pipeline_prices *l, int stage, struct sim_pric
     const double m = (double)l->plan->num_microbatches, tied_s = sim_pipeline_tied_s(l);
     double reduced_s = 0, updating_s = 0;
     for (int i = 0; i < l->stages; i++) {
-        const double end_s = l->time.end_s[l->timetable.first[i + 1] - 1],
-                     update_s = sim_pipeline_once_s(l, i, SIM_BY_COMPUTE) + sim_pipeline_once_s(l, i, SIM_BY_MEMORY) +
-                                sim_pipeline_once_s(l, i, SIM_BY_LATENCY);
+        const double end_s = l->time.end_s[l->timetable.first[i + 1] - 1];
         reduced_s = fmax(reduced_s, end_s + sim_pipeline_once_s(l, i, SIM_BY_COMMUNICATION));
-        updating_s = fmax(updating_s, update_s);
+        updating_s = fmax(updating_s, sim_pipeline_update_s(l, i));
     }
     const double total_s = reduced_s + tied_s + updating_s;
     for (int b = 0; b < SIM_BOUND_COUNT; b++) {
@@ -198,10 +207,8 @@ static void find_stage_peak(const struct sim_pipeline_prices *l, int stage, stru
         at.holding.total_bytes += held_bytes;
         at.holding.bytes[MODEL_TEMPORARY] += held_bytes;
     }
-    p->peak = at.holding;
-    p->peak_name = at.name;
-    p->peak_phase = at.phase;
-    p->peak_trips = MODEL_ONE;
+    p->peak = at;
+    p->peak.trips = MODEL_ONE;
 }
 
 /* Weights in the compute dtype, their gradients in float32. */
@@ -229,7 +236,7 @@ enum base_status sim_pipeline_price_stage(const struct sim_pipeline_prices *l, i
     double flat_bytes = flattened_bytes(l, out->persistent_bytes);
     BASE_TRY(sim_price_device(p, out, error));
     /* The allocator releases freed blocks of activations before it runs out of memory. */
-    if (l->plan->options.dtype == MODEL_FLOAT16 && flat_bytes <= p->peak.total_bytes)
+    if (l->plan->options.dtype == MODEL_FLOAT16 && flat_bytes <= p->peak.holding.total_bytes)
         flat_bytes = fmax(0, fmin(flat_bytes, p->placement->profile.constants[SIM_CAPACITY_BYTES] - out->peak_bytes));
     out->persistent_bytes[MODEL_GRADIENT] += flat_bytes;
     return sim_price_device(p, out, error);
@@ -345,6 +352,15 @@ enum base_status sim_pipeline_check(const struct sim_plan *plan, struct base_err
     return base_fail(error, BASE_INPUT, "pipeline_layers: %s distributes layers itself; leave it out", plan->software);
 }
 
+enum base_status sim_pipeline_split(struct sim_pipeline_prices *l, struct base_error *error)
+{
+    const struct sim_plan *plan = l->plan;
+    BASE_TRY(sim_pipeline_check(plan, error));
+    BASE_TRY(sim_pipeline_traits_find(plan->software, &l->traits, error));
+    l->stages = (int)plan->pipeline.stages, l->chunks = (int)plan->pipeline.chunks, l->pieces = l->stages * l->chunks;
+    return sim_split_model(plan->config, &plan->pipeline, l->traits.division, l->split, error);
+}
+
 static enum base_status price(struct sim_pipeline_prices *l, struct base_arena *arena, struct sim_cost_context *p,
                               struct sim_detail *detail, struct sim_priced *out, struct sim_pipeline_answer *answer,
                               struct base_error *error)
@@ -352,11 +368,8 @@ static enum base_status price(struct sim_pipeline_prices *l, struct base_arena *
     struct model_config config;
     struct sim_plan of_piece;
     const struct sim_plan *plan = l->plan;
-    BASE_TRY(sim_pipeline_check(plan, error));
-    BASE_TRY(sim_pipeline_traits_find(plan->software, &l->traits, error));
+    BASE_TRY(sim_pipeline_split(l, error));
     if (sim_is_executed(plan)) BASE_TRY(sim_executable_pipeline(l->cache, arena, plan, &l->executable, error));
-    BASE_TRY(sim_split_model(plan->config, &plan->pipeline, l->traits.division, l->split, error));
-    l->stages = (int)plan->pipeline.stages, l->chunks = (int)plan->pipeline.chunks, l->pieces = l->stages * l->chunks;
     l->stage_bytes = base_new(arena, int64_t, l->stages);
     BASE_TRY(sim_pipeline_price_chunks(l, error));
     sim_pipeline_price_messages(l);

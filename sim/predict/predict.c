@@ -22,14 +22,14 @@ const struct base_json_field sim_memory_fields[SIM_MEMORY_FIELD_COUNT] = {
 static void name_peak(const struct sim_cost_context *p, char *out, size_t size)
 {
     static const char *const phases[] = {"", " backward", " update"};
-    if (!p->peak_name) {
+    if (!p->peak.name) {
         snprintf(out, size, "between steps");
         return;
     }
-    const char *name = p->peak_name, *layers = strstr(name, "/layers/"), *phase = phases[p->peak_phase];
-    if (!layers || p->peak_trips == MODEL_ONE || p->sizes[p->peak_trips] < 1) snprintf(out, size, "%s%s", name, phase);
+    const char *name = p->peak.name, *layers = strstr(name, "/layers/"), *phase = phases[p->peak.phase];
+    if (!layers || p->peak.trips == MODEL_ONE || p->sizes[p->peak.trips] < 1) snprintf(out, size, "%s%s", name, phase);
     else
-        snprintf(out, size, "%.*s/layers_%lld/%s%s", (int)(layers - name), name, (long long)p->sizes[p->peak_trips] - 1,
+        snprintf(out, size, "%.*s/layers_%lld/%s%s", (int)(layers - name), name, (long long)p->sizes[p->peak.trips] - 1,
                  layers + strlen("/layers/"), phase);
 }
 
@@ -78,7 +78,7 @@ static void fill_time(const struct sim_plan *plan, const struct sim_priced *pric
     answer->exposed_communication_s = priced->time_s[SIM_BY_COMMUNICATION];
     answer->communication_s = priced->communication_s;
     answer->overhead_s = priced->time_s[SIM_BY_LATENCY];
-    answer->step_s = sim_priced_s(priced);
+    answer->step_s = sim_sum_of_bounds(priced->time_s);
     answer->samples_per_s = (double)plan->batch_size / answer->step_s;
     answer->tokens_per_s = answer->samples_per_s * (double)plan->targets_length;
     answer->tokens_per_s_per_device = answer->tokens_per_s / devices;
@@ -96,10 +96,9 @@ static void answer_of_inference(const struct sim_cost_context *p, const struct s
     const struct sim_plan *plan = p->plan;
     const bool generates = plan->options.step == MODEL_STEP_GENERATE, decodes = plan->options.step == MODEL_STEP_DECODE;
     const double devices = (double)plan->placement->topology.device_count, whole_s = out->step_s;
-    double steps = generates ? (double)p->sizes[MODEL_DECODE_STEPS] : 1, loop_s = 0;
+    const double steps = generates ? (double)p->sizes[MODEL_DECODE_STEPS] : 1, loop_s = sim_sum_of_bounds(p->loop_s);
     double tokens = (double)(plan->options.step == MODEL_STEP_ENCODE ? plan->inputs_length : plan->targets_length) *
                     (double)plan->batch_size;
-    for (int b = 0; b < SIM_BOUND_COUNT; b++) loop_s += p->loop_s[b];
     if (generates) {
         out->compute_s = p->loop_s[SIM_BY_COMPUTE] / steps, out->memory_bound_s = p->loop_s[SIM_BY_MEMORY] / steps;
         out->exposed_communication_s = out->communication_s = p->loop_s[SIM_BY_COMMUNICATION] / steps;

@@ -111,7 +111,7 @@ double sim_recomputed_until_bytes(const struct sim_cost_context *p)
  * time of kernels which memory bounds. */
 static double least_recomputed_s(const struct sim_priced *priced)
 {
-    return sim_priced_s(priced) - priced->time_s[SIM_BY_MEMORY];
+    return sim_sum_of_bounds(priced->time_s) - priced->time_s[SIM_BY_MEMORY];
 }
 
 /* Array by array, as the compiler goes about it (peak_priority.c); its time is a share of that of all that is
@@ -167,7 +167,7 @@ enum base_status sim_recompute_to_fit(struct sim_cache *cache, const struct sim_
     const double needed = ceil(count * missing_bytes / saved_bytes), share = needed < count ? needed / count : 1;
     mix(priced, &all, share);
     mix_curves(&q, detail, share);
-    p->peak_name = q.peak_name, p->peak_phase = q.peak_phase, p->peak_trips = q.peak_trips;
+    p->peak = q.peak;
     *layers = (int64_t)(share * count);
     return BASE_OK;
 }

@@ -14,13 +14,6 @@ static void begin_detail(struct sim_detail *detail, const struct sim_program *pr
     detail->timeline->count = 0;
 }
 
-double sim_priced_s(const struct sim_priced *priced)
-{
-    double sum = 0;
-    for (int b = 0; b < SIM_BOUND_COUNT; b++) sum += priced->time_s[b];
-    return sum;
-}
-
 static void take_time(const struct sim_cost_context *p, struct sim_priced *out)
 {
     *out = (struct sim_priced){.communication_s = p->totals_s[SIM_BY_COMMUNICATION],

@@ -14,7 +14,6 @@ struct sim_recomputed {
 enum base_status sim_price_step(struct sim_cache *cache, const struct sim_plan *plan,
                                 const struct sim_recomputed *recomputed, struct sim_cost_context *p,
                                 struct sim_detail *detail, struct sim_priced *out, struct base_error *error);
-double sim_priced_s(const struct sim_priced *priced); /* of the whole step */
 /* peak_memory.c: bytes alive at the peak, into p->peak and out->persistent_bytes; lists them where detail asks. */
 void sim_price_peak(struct sim_cache *cache, const struct sim_program *program, struct sim_cost_context *p,
                     struct sim_detail *detail, struct sim_priced *out);

@@ -61,6 +61,22 @@ static enum base_status find_config(struct sim_cache *cache, const char *text, s
     return BASE_OK;
 }
 
+/* The same model with its layers as a loop, or none of them. */
+static void take_scanned(struct sim_cache *cache, enum sim_stored kind, struct sim_plan *plan)
+{
+    base_memo_begin(&cache->memo, kind);
+    base_memo_text(&cache->memo, plan->model_text);
+    struct model_config *config = base_memo_find(&cache->memo);
+    if (!config) {
+        config = base_new(&cache->arena, struct model_config, 1);
+        *config = *plan->config;
+        config->scan_layers = kind == SIM_STORED_SCANNED_CONFIG;
+        if (!config->scan_layers) config->family = MODEL_DECODER_ONLY;
+        base_memo_store(&cache->memo, config);
+    }
+    plan->config = config;
+}
+
 /* Decoders alone: of T5X's models with an encoder those that are loops and those that are none have names of their own.
  */
 static enum base_status unroll(struct sim_cache *cache, const char *scanned, struct sim_plan *plan,
@@ -75,34 +91,15 @@ static enum base_status unroll(struct sim_cache *cache, const char *scanned, str
     if (own->encoder || own->experts.count)
         return base_fail(error, BASE_INPUT,
                          "scanned: 0 applies to dense decoders alone; use the model of that name without scalable_");
-    base_memo_begin(&cache->memo, SIM_STORED_UNROLLED);
-    base_memo_text(&cache->memo, plan->model_text);
-    struct model_config *unrolled = base_memo_find(&cache->memo);
-    if (!unrolled) {
-        unrolled = base_new(&cache->arena, struct model_config, 1);
-        *unrolled = *own;
-        unrolled->family = MODEL_DECODER_ONLY;
-        unrolled->scan_layers = false;
-        base_memo_store(&cache->memo, unrolled);
-    }
-    plan->config = unrolled;
+    take_scanned(cache, SIM_STORED_UNROLLED, plan);
     return BASE_OK;
 }
 
 static void scan_layers(struct sim_cache *cache, struct sim_plan *plan)
 {
     const bool scans = plan->placement->profile.traits >> MODEL_TRAIT_SCANS_LAYERS & 1;
-    if (!scans || plan->config->scan_layers || plan->config->encoder) return;
-    base_memo_begin(&cache->memo, SIM_STORED_SCANNED_CONFIG);
-    base_memo_text(&cache->memo, plan->model_text);
-    struct model_config *scanned = base_memo_find(&cache->memo);
-    if (!scanned) {
-        scanned = base_new(&cache->arena, struct model_config, 1);
-        *scanned = *plan->config;
-        scanned->scan_layers = true;
-        base_memo_store(&cache->memo, scanned);
-    }
-    plan->config = scanned;
+    if (scans && !plan->config->scan_layers && !plan->config->encoder)
+        take_scanned(cache, SIM_STORED_SCANNED_CONFIG, plan);
 }
 
 /* MaxText's meshes have each of its axes, most of size one: an axis missing from the mesh shards nothing. */
