@@ -152,20 +152,3 @@ enum base_status sim_price_device(const struct sim_cost_context *p, struct sim_p
     out->categories_bytes[MODEL_TEMPORARY] += fragments_bytes;
     return out->peak_bytes < sim_largest_bytes ? BASE_OK : sim_cost_context_refuse(p, error);
 }
-
-bool sim_overfills_host(const struct sim_memory *memory)
-{
-    return memory->host_capacity_bytes && memory->host_bytes > memory->host_capacity_bytes;
-}
-
-double sim_limit_bytes(const struct sim_prediction *prediction)
-{
-    const struct sim_memory *memory = &prediction->memory;
-    return (double)(prediction->pipeline.stages ? memory->capacity_bytes : memory->peak_bytes + prediction->free_bytes);
-}
-
-bool sim_leaves_free(const struct sim_prediction *prediction, double headroom_frac)
-{
-    return prediction->fits &&
-           (double)prediction->free_bytes >= headroom_frac * (double)prediction->memory.capacity_bytes;
-}

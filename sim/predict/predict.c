@@ -54,6 +54,23 @@ static void fill_memory(const struct sim_cost_context *p, const struct sim_price
     name_peak(p, out->peak_at, sizeof out->peak_at);
 }
 
+bool sim_overfills_host(const struct sim_memory *memory)
+{
+    return memory->host_capacity_bytes && memory->host_bytes > memory->host_capacity_bytes;
+}
+
+double sim_limit_bytes(const struct sim_prediction *prediction)
+{
+    const struct sim_memory *memory = &prediction->memory;
+    return (double)(prediction->pipeline.stages ? memory->capacity_bytes : memory->peak_bytes + prediction->free_bytes);
+}
+
+bool sim_leaves_free(const struct sim_prediction *prediction, double headroom_frac)
+{
+    return prediction->fits &&
+           (double)prediction->free_bytes >= headroom_frac * (double)prediction->memory.capacity_bytes;
+}
+
 /* Whether it fits. Where the framework's allocator is asked, its answer leaves out what compiler and runtime reserve;
  * XLA lays a program's memory out before it runs, so that the allocator holds what is live. */
 static void judge_memory(const struct sim_cost_context *p, const struct sim_priced *priced, struct sim_prediction *out)

@@ -4,6 +4,40 @@
 
 #include "sim/program/program.h"
 
+/* Numbers of struct sim_memory as a document has them, but for those that not every answer has. */
+enum { SIM_MEMORY_FIELD_COUNT = 8 };
+extern const struct base_json_field sim_memory_fields[SIM_MEMORY_FIELD_COUNT];
+
+/* Pipeline stages of a plan. */
+struct sim_pipeline_answer {
+    int stages;         /* 0: there is no pipeline */
+    int slowest_stage;  /* the one that computes longest; the parts of the step's time are its */
+    int reported_stage; /* the stage whose memory is reported */
+    double bubble_s;    /* of the step: the slowest stage waits, without its messages; part of overhead_s */
+    double message_s;   /* per step: the slowest stage waits for its own messages; part of exposed communication */
+    double in_flight;   /* microbatches that the reported stage holds at the most, in whole stages */
+    int64_t worst_peak_bytes;
+};
+
+/* Strings, mesh names among them, belong to the predicted plan's placement: they live in the cache, until the next
+ * sim_plan_check. */
+struct sim_prediction {
+    struct sim_pipeline_answer pipeline;
+    const char *profile;
+    struct topo_axes mesh;
+    bool fits;
+    int64_t free_bytes; /* of a device, under any memory_kind; below 0: the bytes missing */
+    struct sim_memory memory;
+    double step_s, compute_s, memory_bound_s, exposed_communication_s, overhead_s, communication_s;
+    double tokens_per_s, samples_per_s, tokens_per_s_per_device, mfu_frac;
+    double latency_s, first_token_s; /* of inference: of a whole answer, and until its first token; step_s is then of
+                                        one decode step */
+    int64_t decode_steps;
+    /* A step on all devices: FLOPs of the model; FLOPs of the kernels, with recomputation and padding; bytes of memory
+     * read and written. The last two are 0 without detail, and for pipelines. */
+    double model_flop, hardware_flop, accessed_bytes;
+};
+
 /* Prices a checked plan. With warm caches it allocates nothing. */
 enum base_status sim_predict(struct sim_cache *cache, const struct sim_plan *plan, struct sim_prediction *out,
                              struct sim_detail *detail, struct base_error *error);
