@@ -23,10 +23,10 @@ static enum base_status say_again(const struct answer *answer, struct base_error
     return answer->status == BASE_OK ? BASE_OK : base_fail(error, answer->status, "%s", answer->why);
 }
 
-static void key_model(struct sim_cache *cache, const struct sim_plan *plan)
+static void key_model(struct base_memo *memo, const struct sim_plan *plan)
 {
-    base_memo_text(&cache->memo, plan->model_text);
-    base_memo_bytes(&cache->memo, &plan->config->scan_layers, sizeof plan->config->scan_layers);
+    base_memo_text(memo, plan->model_text);
+    base_memo_bytes(memo, &plan->config->scan_layers, sizeof plan->config->scan_layers);
 }
 
 /* A file may change between questions, so that its content is not cached. */
@@ -46,9 +46,9 @@ static enum base_status find_config(struct sim_cache *cache, const char *text, s
         return base_fail(
             error, BASE_INPUT,
             "model: is missing; a zoo name such as t5_1_1_xxl, or one line such as decoder_only:emb_dim=…");
-    base_memo_begin(&cache->memo, SIM_STORED_CONFIG);
-    base_memo_text(&cache->memo, text);
-    known = base_memo_find(&cache->memo);
+    struct base_memo *memo = sim_cache_memo(cache, SIM_STORED_CONFIG);
+    base_memo_text(memo, text);
+    known = base_memo_find(memo);
     if (!known) {
         known = base_new(&cache->arena, struct known_config, 1);
         remember(cache, &known->answer,
@@ -64,15 +64,15 @@ static enum base_status find_config(struct sim_cache *cache, const char *text, s
 /* The same model with its layers as a loop, or none of them. */
 static void take_scanned(struct sim_cache *cache, enum sim_stored kind, struct sim_plan *plan)
 {
-    base_memo_begin(&cache->memo, kind);
-    base_memo_text(&cache->memo, plan->model_text);
-    struct model_config *config = base_memo_find(&cache->memo);
+    struct base_memo *memo = sim_cache_memo(cache, kind);
+    base_memo_text(memo, plan->model_text);
+    struct model_config *config = base_memo_find(memo);
     if (!config) {
         config = base_new(&cache->arena, struct model_config, 1);
         *config = *plan->config;
         config->scan_layers = kind == SIM_STORED_SCANNED_CONFIG;
         if (!config->scan_layers) config->family = MODEL_DECODER_ONLY;
-        base_memo_store(&cache->memo, config);
+        base_memo_store(memo, config);
     }
     plan->config = config;
 }
@@ -136,15 +136,15 @@ static enum base_status find_rules(struct sim_cache *cache, const char *text, st
                beside = !plan->config->encoder && (plan->config->experts.count || plan->config->latent.key_value_rank),
                over_model = (plan->placement->profile.traits >> MODEL_TRAIT_SHARDS_MODEL & 1) &&
                             topo_axis_named(mesh, "model") >= 0 && topo_axes_product(mesh, sim_model_axis(mesh)) > 1;
-    base_memo_begin(&cache->memo, SIM_STORED_RULES);
-    base_memo_text(&cache->memo, plan->rules_text);
-    base_memo_bytes(&cache->memo, &over_context, sizeof over_context);
-    base_memo_bytes(&cache->memo, &over_model, sizeof over_model);
-    base_memo_bytes(&cache->memo, &beside, sizeof beside);
-    if (is_maxtext) base_memo_text(&cache->memo, plan->placement->axes_text);
-    base_memo_bytes(&cache->memo, &has_experts_apart, sizeof has_experts_apart);
-    base_memo_bytes(&cache->memo, &beyond_axis, sizeof beyond_axis);
-    known = base_memo_find(&cache->memo);
+    struct base_memo *memo = sim_cache_memo(cache, SIM_STORED_RULES);
+    base_memo_text(memo, plan->rules_text);
+    base_memo_bytes(memo, &over_context, sizeof over_context);
+    base_memo_bytes(memo, &over_model, sizeof over_model);
+    base_memo_bytes(memo, &beside, sizeof beside);
+    if (is_maxtext) base_memo_text(memo, plan->placement->axes_text);
+    base_memo_bytes(memo, &has_experts_apart, sizeof has_experts_apart);
+    base_memo_bytes(memo, &beyond_axis, sizeof beyond_axis);
+    known = base_memo_find(memo);
     if (!known) {
         known = base_new(&cache->arena, struct known_rules, 1);
         remember(cache, &known->answer,
@@ -172,9 +172,9 @@ static enum base_status find_adafactor(struct sim_cache *cache, const char *text
     if (plan->options.optimizer != MODEL_ADAFACTOR)
         return base_fail(error, BASE_INPUT,
                          "adafactor: has options, but the optimizer is another; use optimizer adafactor");
-    base_memo_begin(&cache->memo, SIM_STORED_ADAFACTOR);
-    base_memo_text(&cache->memo, text);
-    known = base_memo_find(&cache->memo);
+    struct base_memo *memo = sim_cache_memo(cache, SIM_STORED_ADAFACTOR);
+    base_memo_text(memo, text);
+    known = base_memo_find(memo);
     if (!known) {
         known = base_new(&cache->arena, struct known_adafactor, 1);
         remember(cache, &known->answer, model_adafactor_parse(&cache->arena, text, &known->options, error), error);
@@ -205,10 +205,10 @@ static enum base_status find_overrides(struct sim_cache *cache, const char *text
 {
     plan->overrides_text = text ? text : "";
     if (!*plan->overrides_text) return BASE_OK;
-    base_memo_begin(&cache->memo, SIM_STORED_OVERRIDES);
-    key_model(cache, plan);
-    base_memo_text(&cache->memo, text);
-    struct overridden *found = base_memo_find(&cache->memo);
+    struct base_memo *memo = sim_cache_memo(cache, SIM_STORED_OVERRIDES);
+    key_model(memo, plan);
+    base_memo_text(memo, text);
+    struct overridden *found = base_memo_find(memo);
     if (!found) {
         found = base_new(&cache->arena, struct overridden, 1);
         remember(cache, &found->answer,
@@ -230,13 +230,13 @@ static enum base_status find_machine(struct sim_cache *cache, const struct sim_p
                                      const struct topo_topology *stage, const struct known_machine **out,
                                      struct base_error *error)
 {
-    base_memo_begin(&cache->memo, SIM_STORED_MACHINE);
-    base_memo_text(&cache->memo, plan->topology_text);
-    base_memo_text(&cache->memo, plan->software);
-    base_memo_text(&cache->memo, sim_plan_software_date(plan) ? sim_plan_software_date(plan) : "");
-    base_memo_bytes(&cache->memo, &stage->chip.nic_bytes_per_s, sizeof stage->chip.nic_bytes_per_s);
-    base_memo_bytes(&cache->memo, &cache->overrides_hash, sizeof cache->overrides_hash);
-    struct known_machine *known = base_memo_find(&cache->memo);
+    struct base_memo *memo = sim_cache_memo(cache, SIM_STORED_MACHINE);
+    base_memo_text(memo, plan->topology_text);
+    base_memo_text(memo, plan->software);
+    base_memo_text(memo, sim_plan_software_date(plan) ? sim_plan_software_date(plan) : "");
+    base_memo_bytes(memo, &stage->chip.nic_bytes_per_s, sizeof stage->chip.nic_bytes_per_s);
+    base_memo_bytes(memo, &cache->overrides_hash, sizeof cache->overrides_hash);
+    struct known_machine *known = base_memo_find(memo);
     if (!known) {
         known = base_new(&cache->arena, struct known_machine, 1);
         enum base_status status = sim_profile_build(stage, plan->software, sim_plan_software_date(plan),
@@ -280,16 +280,16 @@ static enum base_status place(struct sim_cache *cache, const struct sim_plan_tex
 
 static void begin_placement(struct sim_cache *cache, const struct sim_plan_text *text, const struct sim_plan *plan)
 {
-    base_memo_begin(&cache->memo, SIM_STORED_PLACEMENT);
-    base_memo_text(&cache->memo, plan->topology_text);
-    base_memo_text(&cache->memo, plan->software);
-    base_memo_text(&cache->memo, sim_plan_software_date(plan) ? sim_plan_software_date(plan) : "");
-    base_memo_text(&cache->memo, plan->software_version);
-    base_memo_text(&cache->memo, text->values[SIM_COMPILE] ? text->values[SIM_COMPILE] : "");
+    struct base_memo *memo = sim_cache_memo(cache, SIM_STORED_PLACEMENT);
+    base_memo_text(memo, plan->topology_text);
+    base_memo_text(memo, plan->software);
+    base_memo_text(memo, sim_plan_software_date(plan) ? sim_plan_software_date(plan) : "");
+    base_memo_text(memo, plan->software_version);
+    base_memo_text(memo, text->values[SIM_COMPILE] ? text->values[SIM_COMPILE] : "");
     for (int key = 0; key < SIM_KEY_COUNT; key++)
         if (sim_plan_keys[key].type == SIM_OF_MESH || key == SIM_RULES || key == SIM_EXPERT_TENSOR_PARALLEL)
-            base_memo_text(&cache->memo, text->values[key] ? text->values[key] : "");
-    base_memo_bytes(&cache->memo, &cache->overrides_hash, sizeof cache->overrides_hash);
+            base_memo_text(memo, text->values[key] ? text->values[key] : "");
+    base_memo_bytes(memo, &cache->overrides_hash, sizeof cache->overrides_hash);
 }
 
 static enum base_status find_placement(struct sim_cache *cache, const struct sim_plan_text *text, struct sim_plan *plan,
@@ -337,11 +337,11 @@ static enum base_status list_parameters(struct sim_cache *cache, const struct si
                                         struct base_error *error)
 {
     const bool overridden = plan->options.parameters != NULL;
-    base_memo_begin(&cache->memo, SIM_STORED_PARAMETERS);
-    key_model(cache, plan);
-    base_memo_bytes(&cache->memo, &plan->mtp_layers, sizeof plan->mtp_layers);
-    base_memo_bytes(&cache->memo, &overridden, sizeof overridden);
-    struct listed *listed = base_memo_find(&cache->memo);
+    struct base_memo *memo = sim_cache_memo(cache, SIM_STORED_PARAMETERS);
+    key_model(memo, plan);
+    base_memo_bytes(memo, &plan->mtp_layers, sizeof plan->mtp_layers);
+    base_memo_bytes(memo, &overridden, sizeof overridden);
+    struct listed *listed = base_memo_find(memo);
     if (!listed) {
         const struct model_config config = first_layers(plan);
         listed = base_new(&cache->arena, struct listed, 1);
@@ -369,16 +369,16 @@ static enum base_status judge_parameters(struct sim_cache *cache, const struct s
 
 static void begin_verdict(struct sim_cache *cache, const struct sim_plan *plan)
 {
-    base_memo_begin(&cache->memo, SIM_STORED_VERDICT);
-    key_model(cache, plan);
-    base_memo_bytes(&cache->memo, &plan->mtp_layers, sizeof plan->mtp_layers);
-    base_memo_bytes(&cache->memo, &plan->rules, sizeof plan->rules);
-    base_memo_bytes(&cache->memo, &plan->placement->profile.traits, sizeof plan->placement->profile.traits);
-    base_memo_text(&cache->memo, plan->overrides_text);
-    base_memo_text(&cache->memo, plan->adafactor_text);
-    base_memo_bytes(&cache->memo, &plan->options.optimizer, sizeof plan->options.optimizer);
-    base_memo_text(&cache->memo, plan->placement->axes_text);
-    base_memo_bytes(&cache->memo, plan->placement->axes.sizes, sizeof plan->placement->axes.sizes);
+    struct base_memo *memo = sim_cache_memo(cache, SIM_STORED_VERDICT);
+    key_model(memo, plan);
+    base_memo_bytes(memo, &plan->mtp_layers, sizeof plan->mtp_layers);
+    base_memo_bytes(memo, &plan->rules, sizeof plan->rules);
+    base_memo_bytes(memo, &plan->placement->profile.traits, sizeof plan->placement->profile.traits);
+    base_memo_text(memo, plan->overrides_text);
+    base_memo_text(memo, plan->adafactor_text);
+    base_memo_bytes(memo, &plan->options.optimizer, sizeof plan->options.optimizer);
+    base_memo_text(memo, plan->placement->axes_text);
+    base_memo_bytes(memo, plan->placement->axes.sizes, sizeof plan->placement->axes.sizes);
 }
 
 static enum base_status check_parameters(struct sim_cache *cache, const struct sim_plan *plan, struct base_error *error)
@@ -400,15 +400,15 @@ static enum base_status find_usual(struct sim_cache *cache, const struct sim_pla
 {
     const struct sim_key_setting setting = {plan->config->scan_layers, plan->placement->topology.kind == TOPO_LOCAL,
                                             plan->software};
-    base_memo_begin(&cache->memo, SIM_STORED_USUAL_PLAN);
-    base_memo_bytes(&cache->memo, &setting.is_scanned, sizeof setting.is_scanned);
-    base_memo_bytes(&cache->memo, &setting.is_local, sizeof setting.is_local);
-    base_memo_text(&cache->memo, setting.software ? setting.software : "");
-    struct sim_plan *usual = base_memo_find(&cache->memo);
+    struct base_memo *memo = sim_cache_memo(cache, SIM_STORED_USUAL_PLAN);
+    base_memo_bytes(memo, &setting.is_scanned, sizeof setting.is_scanned);
+    base_memo_bytes(memo, &setting.is_local, sizeof setting.is_local);
+    base_memo_text(memo, setting.software ? setting.software : "");
+    struct sim_plan *usual = base_memo_find(memo);
     if (!usual) {
         usual = base_new(&cache->arena, struct sim_plan, 1);
         BASE_TRY(sim_plan_read_usual(setting, usual, error));
-        base_memo_store(&cache->memo, usual);
+        base_memo_store(memo, usual);
     }
     *out = usual;
     return BASE_OK;

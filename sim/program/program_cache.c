@@ -107,26 +107,26 @@ static struct sim_sharding_options sharding_options_of(const struct sim_plan *pl
 
 /* Models whose programs differ only in sizes share them: sizes are symbols, and choices by size while sharding are
  * recorded as decisions. */
-static void key_structure(struct sim_cache *cache, const struct sim_plan *plan)
+static void key_structure(struct base_memo *memo, const struct sim_plan *plan)
 {
     struct model_config structure;
     const bool propagates = plan->placement->profile.passes & SIM_PASS_BIT(SIM_PASS_PROPAGATE_SHARDINGS);
     model_structure(plan->config, plan->options.optimizer, propagates ? MODEL_LAYERS_TOLD_APART : MODEL_LAYERS_ALIKE,
                     &structure);
-    base_memo_bytes(&cache->memo, &structure, sizeof structure);
+    base_memo_bytes(memo, &structure, sizeof structure);
 }
 
 static const struct model_program *find_model_program(struct sim_cache *cache, const struct sim_plan *plan,
                                                       const struct model_options *options)
 {
-    base_memo_begin(&cache->memo, SIM_STORED_MODEL_PROGRAM);
-    key_structure(cache, plan);
-    base_memo_bytes(&cache->memo, options, sizeof *options);
-    struct model_program *program = base_memo_find(&cache->memo);
+    struct base_memo *memo = sim_cache_memo(cache, SIM_STORED_MODEL_PROGRAM);
+    key_structure(memo, plan);
+    base_memo_bytes(memo, options, sizeof *options);
+    struct model_program *program = base_memo_find(memo);
     if (program) return program;
     program = base_new(&cache->arena, struct model_program, 1);
     model_program_build(&cache->arena, plan->config, options, program);
-    base_memo_store(&cache->memo, program);
+    base_memo_store(memo, program);
     return program;
 }
 
@@ -252,21 +252,21 @@ struct request {
     struct sim_extents extents;
 };
 
-static void begin_key(const struct request *r, enum sim_stored kind)
+static struct base_memo *begin_key(const struct request *r, enum sim_stored kind)
 {
     const struct sim_plan *plan = r->plan;
     const struct topo_axes *mesh = &plan->placement->axes;
     const uint64_t relation = sim_mesh_relation(mesh);
     const sim_pass_set passes = sim_passes_of(plan);
-    base_memo_begin(&r->cache->memo, kind);
-    key_structure(r->cache, plan);
-    base_memo_bytes(&r->cache->memo, &plan->rules,
-                    sizeof plan->rules); /* one text has others with experts, or over context */
-    base_memo_text(&r->cache->memo, plan->placement->axes_text);
-    base_memo_bytes(&r->cache->memo, &r->options, sizeof r->options);
-    base_memo_bytes(&r->cache->memo, &r->sharding, sizeof r->sharding);
-    base_memo_bytes(&r->cache->memo, &passes, sizeof passes);
-    base_memo_bytes(&r->cache->memo, &relation, sizeof relation);
+    struct base_memo *memo = sim_cache_memo(r->cache, kind);
+    key_structure(memo, plan);
+    base_memo_bytes(memo, &plan->rules, sizeof plan->rules); /* one text has others with experts, or over context */
+    base_memo_text(memo, plan->placement->axes_text);
+    base_memo_bytes(memo, &r->options, sizeof r->options);
+    base_memo_bytes(memo, &r->sharding, sizeof r->sharding);
+    base_memo_bytes(memo, &passes, sizeof passes);
+    base_memo_bytes(memo, &relation, sizeof relation);
+    return memo;
 }
 
 static uint64_t hash_specs(const struct sim_shardings *shardings)
@@ -281,12 +281,12 @@ static enum base_status find_alike(const struct request *r, const struct model_p
     struct sim_cache *cache = r->cache;
     const sim_pass_set passes = sim_passes_of(r->plan);
     const uint64_t hash = hash_specs(shardings);
-    base_memo_begin(&cache->memo, SIM_STORED_PLANS_ALIKE);
-    base_memo_bytes(&cache->memo, &source, sizeof source);
-    base_memo_bytes(&cache->memo, &r->sharding, sizeof r->sharding);
-    base_memo_bytes(&cache->memo, &passes, sizeof passes);
-    base_memo_bytes(&cache->memo, &hash, sizeof hash);
-    struct alike *first = base_memo_find(&cache->memo), *alike = first;
+    struct base_memo *memo = sim_cache_memo(cache, SIM_STORED_PLANS_ALIKE);
+    base_memo_bytes(memo, &source, sizeof source);
+    base_memo_bytes(memo, &r->sharding, sizeof r->sharding);
+    base_memo_bytes(memo, &passes, sizeof passes);
+    base_memo_bytes(memo, &hash, sizeof hash);
+    struct alike *first = base_memo_find(memo), *alike = first;
     while (alike && !sim_shardings_are(&alike->shardings, shardings)) alike = alike->next;
     *out = alike;
     if (alike) return BASE_OK;
@@ -294,7 +294,7 @@ static enum base_status find_alike(const struct request *r, const struct model_p
     if (!sim_shardings_keep(&cache->arena, &cache->scratch, shardings, &alike->shardings))
         return base_fail(error, BASE_INTERNAL, "tensors with more than %d shardings", SIM_MOST_SPECS);
     alike->next = first;
-    base_memo_store(&cache->memo, alike);
+    base_memo_store(memo, alike);
     *out = alike;
     return BASE_OK;
 }
@@ -304,23 +304,23 @@ static const struct sim_graph *find_graph(const struct request *r, const struct 
     struct sim_cache *cache = r->cache;
     const bool options[] = {r->sharding.propagates, r->sharding.spreads_through_updates, r->sharding.scanned,
                             r->sharding.sequence_parallel};
-    base_memo_begin(&cache->memo, SIM_STORED_GRAPH);
-    base_memo_bytes(&cache->memo, &source, sizeof source);
-    base_memo_bytes(&cache->memo, options, sizeof options);
-    struct sim_graph *graph = base_memo_find(&cache->memo);
+    struct base_memo *memo = sim_cache_memo(cache, SIM_STORED_GRAPH);
+    base_memo_bytes(memo, &source, sizeof source);
+    base_memo_bytes(memo, options, sizeof options);
+    struct sim_graph *graph = base_memo_find(memo);
     if (graph) return graph;
     struct sim_sharding_options sharding = r->sharding;
     sharding.extents = r->extents;
     graph = sim_graph_build(&cache->arena, source, &sharding);
-    base_memo_store(&cache->memo, graph);
+    base_memo_store(memo, graph);
     return graph;
 }
 
 static enum base_status find_propagated(const struct request *r, struct alike **out, struct base_error *error)
 {
     struct sim_cache *cache = r->cache;
-    begin_key(r, SIM_STORED_PROGRAM);
-    struct propagated *first = base_memo_find(&cache->memo), *found = first;
+    struct base_memo *memo = begin_key(r, SIM_STORED_PROGRAM);
+    struct propagated *first = base_memo_find(memo), *found = first;
     while (found && !decisions_hold(&found->decisions, &r->extents)) found = found->next;
     if (!found) {
         const struct model_program *source = find_model_program(cache, r->plan, &r->options);
@@ -337,8 +337,7 @@ static enum base_status find_propagated(const struct request *r, struct alike **
         found->decisions = keep(&cache->arena, &log);
         BASE_TRY(find_alike(r, source, &shardings, &found->alike, error));
         found->next = first;
-        begin_key(r, SIM_STORED_PROGRAM);
-        base_memo_store(&cache->memo, found);
+        base_memo_store(begin_key(r, SIM_STORED_PROGRAM), found);
     }
     *out = found->alike;
     return BASE_OK;
@@ -410,21 +409,21 @@ struct base_memo *sim_memo_priced(struct sim_cache *cache, const struct sim_plan
     int64_t sizes[MODEL_SIZE_COUNT];
     struct request r;
     begin_request(&r, cache, plan, plan->options.remat, 0, sizes);
-    begin_key(&r, kind);
-    base_memo_bytes(&cache->memo, sizes, sizeof sizes);
-    base_memo_bytes(&cache->memo, &plan->placement, sizeof plan->placement);
-    base_memo_bytes(&cache->memo, &plan->memory_kind, sizeof plan->memory_kind);
-    base_memo_bytes(&cache->memo, &plan->compiled, sizeof plan->compiled);
-    base_memo_bytes(&cache->memo, &plan->form, sizeof plan->form);
-    base_memo_bytes(&cache->memo, plan->overlaps, sizeof plan->overlaps);
-    base_memo_bytes(&cache->memo, &plan->ddp_bucket_size, sizeof plan->ddp_bucket_size);
-    base_memo_bytes(&cache->memo, &plan->loss_tiles, sizeof plan->loss_tiles);
-    base_memo_bytes(&cache->memo, &plan->fp8_recipe, sizeof plan->fp8_recipe);
-    base_memo_bytes(&cache->memo, &plan->expert_parallel, sizeof plan->expert_parallel);
-    base_memo_bytes(&cache->memo, &plan->moe_dispatcher, sizeof plan->moe_dispatcher);
-    base_memo_bytes(&cache->memo, &plan->overlaps_exchanges, sizeof plan->overlaps_exchanges);
-    base_memo_bytes(&cache->memo, &plan->cuda_graphs, sizeof plan->cuda_graphs);
-    return &cache->memo;
+    struct base_memo *memo = begin_key(&r, kind);
+    base_memo_bytes(memo, sizes, sizeof sizes);
+    base_memo_bytes(memo, &plan->placement, sizeof plan->placement);
+    base_memo_bytes(memo, &plan->memory_kind, sizeof plan->memory_kind);
+    base_memo_bytes(memo, &plan->compiled, sizeof plan->compiled);
+    base_memo_bytes(memo, &plan->form, sizeof plan->form);
+    base_memo_bytes(memo, plan->overlaps, sizeof plan->overlaps);
+    base_memo_bytes(memo, &plan->ddp_bucket_size, sizeof plan->ddp_bucket_size);
+    base_memo_bytes(memo, &plan->loss_tiles, sizeof plan->loss_tiles);
+    base_memo_bytes(memo, &plan->fp8_recipe, sizeof plan->fp8_recipe);
+    base_memo_bytes(memo, &plan->expert_parallel, sizeof plan->expert_parallel);
+    base_memo_bytes(memo, &plan->moe_dispatcher, sizeof plan->moe_dispatcher);
+    base_memo_bytes(memo, &plan->overlaps_exchanges, sizeof plan->overlaps_exchanges);
+    base_memo_bytes(memo, &plan->cuda_graphs, sizeof plan->cuda_graphs);
+    return memo;
 }
 
 enum base_status sim_program_causes(struct sim_cache *cache, struct base_arena *arena, const struct sim_plan *plan,
