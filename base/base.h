@@ -462,7 +462,7 @@ struct base_memo {
     char key[4096];     /* under construction */
 };
 void base_memo_begin(struct base_memo *memo, unsigned char kind); /* the first byte of the key */
-void base_memo_text(struct base_memo *memo, const char *text);
+void base_memo_text(struct base_memo *memo, const char *text);    /* NULL as "" */
 void base_memo_bytes(struct base_memo *memo, const void *bytes, size_t length);
 void *base_memo_find(struct base_memo *memo);              /* what stands under the key, or NULL */
 void base_memo_store(struct base_memo *memo, void *value); /* under the key that was last looked for */

@@ -35,7 +35,7 @@ void base_memo_begin(struct base_memo *memo, unsigned char kind)
 
 void base_memo_text(struct base_memo *memo, const char *text)
 {
-    base_memo_bytes(memo, text, strlen(text) + 1);
+    base_memo_bytes(memo, text ? text : "", text ? strlen(text) + 1 : 1);
 }
 
 /* Whoever finds nothing stores under the same key. */

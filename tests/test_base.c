@@ -1493,9 +1493,38 @@ static void indexes_find_what_was_added(struct base_arena *arena)
     assert_int_equal(base_index_next(&index, 7, &at), -1);
 }
 
+/* ---- what was worked out before ---- */
+
+static void a_memo_finds_what_stands_under_a_key(struct base_arena *arena)
+{
+    struct base_memo *memo = base_new(arena, struct base_memo, 1);
+    int first = 1, second = 2;
+    memo->arena = arena;
+    base_memo_begin(memo, 1);
+    base_memo_text(memo, NULL);
+    assert_true(base_memo_find(memo) == NULL);
+    base_memo_store(memo, &first);
+    base_memo_begin(memo, 1);
+    base_memo_text(memo, "");
+    assert_ptr_equal(base_memo_find(memo), &first);
+    base_memo_store(memo, &second);
+    assert_ptr_equal(base_memo_find(memo), &second);
+    base_memo_begin(memo, 2);
+    base_memo_text(memo, "");
+    assert_true(base_memo_find(memo) == NULL);
+    base_memo_bytes(memo, memo->key, sizeof memo->key); /* too long: neither stored nor found */
+    base_memo_store(memo, &first);
+    assert_true(base_memo_find(memo) == NULL);
+    base_memo_forget(memo);
+    base_memo_begin(memo, 1);
+    base_memo_text(memo, "");
+    assert_true(base_memo_find(memo) == NULL);
+}
+
 int main(int argument_count, char **arguments)
 {
     static const struct test tests[] = {
+        TEST(a_memo_finds_what_stands_under_a_key),
         TEST(error_message_is_cut_never_overrun),
         TEST(error_place_comes_first),
         TEST(arena_gives_zeroed_aligned_memory_that_does_not_overlap),

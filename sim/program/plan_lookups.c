@@ -233,7 +233,7 @@ static enum base_status find_machine(struct sim_cache *cache, const struct sim_p
     struct base_memo *memo = sim_cache_memo(cache, SIM_STORED_MACHINE);
     base_memo_text(memo, plan->topology_text);
     base_memo_text(memo, plan->software);
-    base_memo_text(memo, sim_plan_software_date(plan) ? sim_plan_software_date(plan) : "");
+    base_memo_text(memo, sim_plan_software_date(plan));
     base_memo_bytes(memo, &stage->chip.nic_bytes_per_s, sizeof stage->chip.nic_bytes_per_s);
     base_memo_bytes(memo, &cache->overrides_hash, sizeof cache->overrides_hash);
     struct known_machine *known = base_memo_find(memo);
@@ -283,12 +283,12 @@ static void begin_placement(struct sim_cache *cache, const struct sim_plan_text 
     struct base_memo *memo = sim_cache_memo(cache, SIM_STORED_PLACEMENT);
     base_memo_text(memo, plan->topology_text);
     base_memo_text(memo, plan->software);
-    base_memo_text(memo, sim_plan_software_date(plan) ? sim_plan_software_date(plan) : "");
+    base_memo_text(memo, sim_plan_software_date(plan));
     base_memo_text(memo, plan->software_version);
-    base_memo_text(memo, text->values[SIM_COMPILE] ? text->values[SIM_COMPILE] : "");
+    base_memo_text(memo, text->values[SIM_COMPILE]);
     for (int key = 0; key < SIM_KEY_COUNT; key++)
         if (sim_plan_keys[key].type == SIM_OF_MESH || key == SIM_RULES || key == SIM_EXPERT_TENSOR_PARALLEL)
-            base_memo_text(memo, text->values[key] ? text->values[key] : "");
+            base_memo_text(memo, text->values[key]);
     base_memo_bytes(memo, &cache->overrides_hash, sizeof cache->overrides_hash);
 }
 
@@ -403,7 +403,7 @@ static enum base_status find_usual(struct sim_cache *cache, const struct sim_pla
     struct base_memo *memo = sim_cache_memo(cache, SIM_STORED_USUAL_PLAN);
     base_memo_bytes(memo, &setting.is_scanned, sizeof setting.is_scanned);
     base_memo_bytes(memo, &setting.is_local, sizeof setting.is_local);
-    base_memo_text(memo, setting.software ? setting.software : "");
+    base_memo_text(memo, setting.software);
     struct sim_plan *usual = base_memo_find(memo);
     if (!usual) {
         usual = base_new(&cache->arena, struct sim_plan, 1);
