@@ -171,8 +171,11 @@ static double take(struct heap *h, double bytes)
 {
     struct hole *best = NULL;
     double best_bytes = INFINITY;
-    for (struct hole *hole = h->holes; hole < h->holes + h->hole_count && best_bytes > bytes; hole++)
-        if (hole->bytes >= bytes && hole->bytes < best_bytes) best = hole, best_bytes = hole->bytes;
+    for (struct hole *hole = h->holes, *const end = hole + h->hole_count; hole < end; hole++) {
+        if (hole->bytes < bytes || hole->bytes >= best_bytes) continue;
+        best = hole, best_bytes = hole->bytes;
+        if (best_bytes == bytes) break;
+    }
     if (!best) return take_at_end(h, bytes);
     const double offset = best->offset;
     best->offset += bytes;

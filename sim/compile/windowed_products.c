@@ -241,13 +241,13 @@ static bool is_product(const struct sim_op *op)
 }
 
 /* The one product that reads a gathered weight; -1: something else does, too. */
-static int only_reader(const struct sim_sharded *s, int gathered)
+static int only_reader(const struct sim_sharded *s, const int *arrays, int gathered)
 {
     int reader = -1;
-    for (int i = 0; i < s->op_count; i++)
+    for (int i = s->values[gathered].definition + 1; i < s->op_count; i++)
         for (int j = 0;
              s->ops[i].kind == SIM_COMPUTE && s->ops[i].op->kind != MODEL_RESHAPE && j < s->ops[i].input_count; j++) {
-            if (array_of(s, s->ops[i].inputs[j]) != gathered) continue;
+            if (arrays[s->ops[i].inputs[j]] != gathered) continue;
             if (reader >= 0 || !is_product(&s->ops[i])) return -1;
             reader = i;
         }
@@ -276,12 +276,12 @@ static bool sums_over_devices(const struct sim_op *op)
     return false;
 }
 
-static int product_of(const struct sim_sharded *s, int at, bool scanned)
+static int product_of(const struct sim_sharded *s, const int *arrays, int at, bool scanned)
 {
     const struct sim_op *moved = &s->ops[at];
     if (moved->kind != SIM_COMMUNICATE) return -1;
     if (moved->collective == SIM_ALL_GATHER && !sim_has_batch(s, moved->outputs[0])) {
-        const int reader = is_shared(s, at, scanned) ? -1 : only_reader(s, moved->outputs[0]);
+        const int reader = is_shared(s, at, scanned) ? -1 : only_reader(s, arrays, moved->outputs[0]);
         return reader >= 0 && sums_over_devices(&s->ops[reader]) ? -1 : reader;
     }
     if (moved->collective != SIM_REDUCE_SCATTER || sim_has_batch(s, moved->inputs[0])) return -1;
@@ -324,11 +324,12 @@ struct sim_product_window *sim_product_windows(struct base_arena *arena, const s
                                                int *of_moved)
 {
     struct sim_product_window *windows = base_new(arena, struct sim_product_window, s->op_count + 1);
-    int *const moving = base_new(arena, int, s->op_count + 1);
+    int *const moving = base_new(arena, int, s->op_count + 1), *const arrays = base_new(arena, int, s->value_count + 1);
     int count = 0;
+    for (int v = 0; v < s->value_count; v++) arrays[v] = array_of(s, v);
     for (int i = 0; i < s->op_count; i++) {
         const struct sim_op *moved = &s->ops[i];
-        const int product = product_of(s, i, scanned);
+        const int product = product_of(s, arrays, i, scanned);
         of_moved[i] = -1;
         if (product < 0) continue;
         const bool gathers = moved->collective == SIM_ALL_GATHER;

@@ -101,9 +101,9 @@ static struct sim_torch_chain chain_of(const struct sim_price_choices *choices, 
 {
     const bool backward = op->phase == MODEL_BACKWARD && !op->recomputed;
     for (int i = 0; i < BASE_COUNT(named) && op->phase != MODEL_OPTIMIZER; i++) {
-        const bool is_meant = named[i].of ? ends_with(op->name, named[i].of) : named[i].function == op->function;
-        if (is_meant && named[i].backward == backward && (choices->gelu || !named[i].gelu) &&
-            choices->torch_chains[i].bytes_per_element > 0)
+        const bool is_given = choices->torch_chains[i].bytes_per_element > 0 && named[i].backward == backward &&
+                              (choices->gelu || !named[i].gelu);
+        if (is_given && (named[i].of ? ends_with(op->name, named[i].of) : named[i].function == op->function))
             return choices->torch_chains[i];
     }
     return (struct sim_torch_chain){0};
