@@ -14,8 +14,8 @@
 static unsigned axes_of_classes(const struct tuner_work *w, uint64_t classes)
 {
     unsigned axes = 0;
-    for (int c = 0; classes >> c && c < w->o->class_count; c++)
-        for (int i = 0; classes >> c & 1 && i < MODEL_MAX_RANK; i++) axes |= w->spec[c][i];
+    for (; classes; classes &= classes - 1)
+        for (int i = 0; i < MODEL_MAX_RANK; i++) axes |= w->spec[__builtin_ctzll(classes)][i];
     return axes;
 }
 
@@ -25,8 +25,8 @@ static void size_shape(struct tuner_work *w, int s)
 {
     const struct sim_shape *shape = &w->o->shapes[s];
     unsigned spec[MODEL_MAX_RANK] = {0}, seen = 0, twice = 0;
-    for (int c = 0; w->o->shape_classes[s] >> c && c < w->o->class_count; c++)
-        for (int i = 0; w->o->shape_classes[s] >> c & 1 && i < shape->rank; i++) spec[i] |= w->spec[c][i];
+    for (uint64_t rest = w->o->shape_classes[s]; rest; rest &= rest - 1)
+        for (int i = 0; i < shape->rank; i++) spec[i] |= w->spec[__builtin_ctzll(rest)][i];
     for (int i = 0; i < shape->rank; i++) {
         twice |= seen & spec[i];
         seen |= spec[i];
