@@ -420,7 +420,7 @@ static void add_value(struct sim_assigner *a, int v)
     if (apart && a->remakes_logits && death > last_use) bytes = gradient_alone_bytes(a, v);
     if (a->options->scanned && sim_is_over_layers(a, loop) && a->schedule != SIM_LIST && a->weighed[v])
         death = s->ops[loop].match - 1;
-    if (!sim_is_over_layers(a, loop)) bytes *= beside(a, loop);
+    if (!sim_is_over_layers(a, loop) && !sim_comes_of_loss(a, v)) bytes *= beside(a, loop);
     sim_move_beside_first(a, v, &birth, &death);
     if (death >= birth) add_pieces(a, v, birth, death, bytes, category);
 }

@@ -91,9 +91,6 @@ void sim_list_values(struct sim_assigner *a); /* is_array and values; what is wi
 enum sim_memory_view { SIM_AS_LAID_OUT, SIM_AS_ESTIMATED };
 void sim_assign_buffers(struct sim_assigner *a, enum sim_memory_schedule schedule, enum sim_memory_view view,
                         struct sim_compiled_memory *out);
-/* True if a value is copied right before an operation: the copy is a fusion's only result, even if the value is one of
- * several. */
-bool sim_is_made_again_for(const struct sim_assigner *a, int value, int at);
 
 /* buffer_parts.c */
 int sim_array_shape(const struct sim_assigner *a, int value); /* of its array */
@@ -141,6 +138,7 @@ void sim_move_beside_first(struct sim_assigner *a, int value, int *birth, int *d
 void sim_add_table_copies(struct sim_assigner *a); /* in the layout that they are not given in */
 
 /* compiled_logits.c */
+bool sim_comes_of_loss(const struct sim_assigner *a, int value); /* the logits' gradient, or a cast of it */
 bool *sim_gradients_of_products(const struct sim_assigner *a); /* per value: a gradient of logits that is no array */
 int sim_last_read(const struct sim_assigner *a, int value); /* the last operation that reads it, or such a gradient */
 

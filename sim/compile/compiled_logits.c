@@ -3,22 +3,32 @@
 #include "sim/compile/compiled_buffers.h"
 
 /* Follows values fused into their readers. */
-static bool comes_of_loss(const struct sim_assigner *a, int value)
+bool sim_comes_of_loss(const struct sim_assigner *a, int value)
 {
     const int made = a->s->values[value].definition;
     if (made < 0 || a->s->ops[made].kind != SIM_COMPUTE || a->s->ops[made].op->kind != MODEL_MAP) return false;
     if (a->s->ops[made].op->function == MODEL_LOSS_GRAD) return true;
     return a->s->ops[made].input_count > 0 && !a->s->values[a->s->ops[made].inputs[0]].stored &&
-           comes_of_loss(a, a->s->ops[made].inputs[0]);
+           sim_comes_of_loss(a, a->s->ops[made].inputs[0]);
+}
+
+static double rows_of(const struct sim_assigner *a, const struct sim_value *value)
+{
+    const struct sim_shape *shape = &a->s->shapes[value->shape];
+    double rows = 1;
+    for (int d = 0; d < shape->rank - 1; d++) rows *= sim_local_extent(a, shape->dims[d], shape->spec[d]);
+    return rows;
 }
 
 /* Cast back to the logits' dtype it is an elementwise kernel, which each product that reads it begins with: it is no
- * array, and the logits stay for these products. The loop of a windowed one does read an array. */
+ * array, and the logits stay for these products. The loop of a windowed one does read an array, and so do products
+ * of many rows. */
 static bool is_of_its_products(const struct sim_assigner *a, int v)
 {
     const struct sim_value *value = &a->s->values[v];
-    if (!value->stored || a->windowed[v] || !comes_of_loss(a, v) ||
-        a->s->ops[value->definition].op->function == MODEL_LOSS_GRAD)
+    if (!value->stored || a->windowed[v] || !sim_comes_of_loss(a, v) ||
+        a->s->ops[value->definition].op->function == MODEL_LOSS_GRAD ||
+        rows_of(a, value) > a->options->most_remade_rows)
         return false;
     for (int i = value->definition + 1; i <= value->last_use; i++)
         for (int j = 0; j < a->s->ops[i].input_count; j++)
@@ -58,13 +68,17 @@ static int last_product_of_quotient(const struct sim_assigner *a, int v)
 }
 
 /* The last operation that reads a value, or its fused gradient. Over several slices the weight's product comes after
- * all layers, where its reduction over slices is combined with theirs. */
+ * all layers, where its reduction over slices is combined with theirs, unless microbatches are added up; so does the
+ * loss itself, which reads the logits (five dumps by libtpu 0.0.42.1). */
 int sim_last_read(const struct sim_assigner *a, int v)
 {
     const struct sim_value *value = &a->s->values[v];
     const struct sim_op *last = value->last_use >= 0 ? &a->s->ops[value->last_use] : NULL;
-    const int gradient = last && last->kind == SIM_COMPUTE ? last->outputs[0] : v;
-    if (gradient == v || !a->is_of_its_products[gradient]) return last_product_of_quotient(a, v);
-    if (!a->options->over_slices) return a->s->values[gradient].last_use;
-    return value->loop >= 0 ? a->s->ops[value->loop].match - 1 : sim_last_loop_end(a);
+    const int gradient = last && last->kind == SIM_COMPUTE ? last->outputs[0] : v,
+              behind = value->loop >= 0 ? a->s->ops[value->loop].match - 1 : sim_last_loop_end(a);
+    if (a->options->over_slices && value->stored && sim_comes_of_loss(a, v))
+        return value->loop >= 0 ? value->last_use : behind;
+    if (gradient == v || !sim_comes_of_loss(a, gradient)) return last_product_of_quotient(a, v);
+    if (a->options->over_slices) return behind;
+    return a->is_of_its_products[gradient] ? a->s->values[gradient].last_use : value->last_use;
 }
