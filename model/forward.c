@@ -14,11 +14,12 @@ struct stack {
     int normed;                  /* input of the head, after the last layer */
 };
 
-/* The scanned network constrains its residual stream and norms, Flaxformer the inputs and outputs of each sublayer;
- * others leave these to propagation. */
+/* T5X's scanned network, and all layers of software that scans them, constrain their residual stream and norms,
+ * Flaxformer the inputs and outputs of each sublayer; others leave these to propagation. */
 static int constrained_if_scanned(struct builder *builder, int tensor)
 {
-    return builder->config->scan_layers ? builder_constrained(builder, tensor) : tensor;
+    const bool constrains = builder->config->scan_layers || builder_has(builder, MODEL_TRAIT_SCANS_LAYERS);
+    return constrains ? builder_constrained(builder, tensor) : tensor;
 }
 
 static int constrained_as_input(struct builder *builder, int tensor)

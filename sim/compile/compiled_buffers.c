@@ -89,7 +89,7 @@ static bool is_gathered_late(const struct sim_assigner *a, int value)
 /* Whether an operand of a weight gradient stands until the end of the backward pass. */
 static bool waits(const struct sim_assigner *a, int value)
 {
-    if (a->windowed[value]) return true;
+    if (a->windowed[value]) return !is_gathered_late(a, value);
     const bool in_layers = sim_is_over_layers(a, a->s->values[value].loop);
     if (!a->options->scanned && a->schedule != SIM_LIST && in_layers) return a->deferred[value];
     if (!a->waiting || !a->waiting[value] || is_gathered_late(a, value)) return false;
