@@ -14,6 +14,7 @@ struct clock {
     unsigned kinds;              /* of collectives that are asynchronous as a whole */
     double pieces_end_s, pieces; /* of a gather in chunks that the next product consumes; 0: none */
     double product_s;            /* of the kernel just done, if it is one */
+    unsigned piece_axes; /* what is gathered and scattered over them goes beside products in pieces; 0: nothing does */
     int starts;
     struct sim_started *started;
     const struct sim_schedule_event *moments;
@@ -170,13 +171,22 @@ static bool is_waited_for(const struct clock *c, int what)
     return c->windowed && !goes_in_pieces(c, what) && !(c->kinds >> c->p->list->collectives[what].kind & 1);
 }
 
+/* Of asynchronous tensor parallelism the last piece alone. */
+static double takes_s(const struct clock *c, int what)
+{
+    const struct sim_price_collective *sent = &c->p->list->collectives[what];
+    const bool pieces =
+        c->piece_axes && sent->axes == c->piece_axes && !sent->gradient && (sim_windowed_kinds >> sent->kind & 1);
+    return c->collectives_s[what] * (pieces ? c->p->placement->profile.constants[SIM_ENGINE_EXPOSED_FRAC] : 1);
+}
+
 /* The scatter of a product's pieces begins with the first of them. */
 static void start(struct clock *c, int what)
 {
     const bool early = goes_in_pieces(c, what) && c->p->list->collectives[what].kind == SIM_REDUCE_SCATTER;
     double first_s = early ? c->now_s - c->product_s * (1 - 1 / devices_of(c, what)) : c->now_s;
     if (c->recorder) first_s = later(0, first_s - c->recorder->early_s[c->step]);
-    c->links_free_s = later(first_s, c->links_free_s) + c->collectives_s[what];
+    c->links_free_s = later(first_s, c->links_free_s) + takes_s(c, what);
     if (c->recorder) {
         c->recorder->started[c->starts] = c->recorder->out->count;
         record_collective(c, SIM_SPAN_COLLECTIVE, what, c->links_free_s);
@@ -262,6 +272,12 @@ static struct clock clock_of(const struct sim_cost_context *p, const double *ker
                       .moment_count = p->list->schedule_event_count};
     c.windowed = p->plan && sim_passes_of(p->plan) >> SIM_PASS_COLLECTIVE_MATMUL & 1;
     if (c.windowed) c.kinds = sim_asynchronous_kinds(sim_passes_of(p->plan));
+    const struct sim_profile *profile = &p->placement->profile;
+    const bool pieces = p->plan && p->plan->overlaps[SIM_OVERLAP_TENSOR] && p->plan->sequence_parallel &&
+                        !p->plan->options.ring_devices && p->list->schedule_event_count &&
+                        profile->constants[SIM_ENGINE_EXPOSED_FRAC] > 0 &&
+                        (profile->compile.runs || !profile->compile.is_one); /* torch.compile's doing */
+    if (pieces) c.piece_axes = sim_model_axis(&p->placement->axes);
     return c;
 }
 
