@@ -476,6 +476,15 @@ struct base_random {
 void base_random_seed(struct base_random *random, uint64_t seed);
 uint32_t base_random_next(struct base_random *random);
 int64_t base_random_below(struct base_random *random, int64_t bound); /* 0 .. bound-1 */
+/* A step of splitmix64 (Steele, Lea, Flood, 2014): a bijection of 64 bits without visible patterns. */
+static inline uint64_t base_mix(uint64_t x)
+{
+    x += 0x9e3779b97f4a7c15ULL;
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ULL;
+    x = (x ^ (x >> 27)) * 0x94d049bb133111ebULL;
+    return x ^ (x >> 31);
+}
+uint64_t base_mix_text(uint64_t key, const char *text); /* one step for each byte */
 
 /* ---- JAX's default generator (threefry.c): Threefry-2x32, bit for bit ---- */
 

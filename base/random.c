@@ -26,3 +26,9 @@ int64_t base_random_below(struct base_random *random, int64_t bound)
     uint64_t high = base_random_next(random), low = base_random_next(random);
     return (int64_t)((high << 32 | low) % (uint64_t)bound);
 }
+
+uint64_t base_mix_text(uint64_t key, const char *text)
+{
+    for (; *text; text++) key = base_mix(key ^ (unsigned char)*text);
+    return key;
+}

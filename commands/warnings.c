@@ -131,13 +131,6 @@ void commands_note_undivided(struct commands_context *context, const struct sim_
     if (why) commands_note(context, why);
 }
 
-static bool has_rule_for(const struct model_rules *rules, const char *logical)
-{
-    for (int i = 0; i < rules->count; i++)
-        if (rules->rules[i].logical && !strcmp(rules->rules[i].logical, logical)) return true;
-    return false;
-}
-
 /* Experts are modelled as T5X's under any software; and rules without their axes replicate every expert, which is
  * rarely intended. */
 void commands_warn_of_experts(struct commands_context *context, const struct sim_plan_text *text,
@@ -149,7 +142,7 @@ void commands_warn_of_experts(struct commands_context *context, const struct sim
     struct model_rules rules;
     struct base_error unread;
     if (!config->experts.count || !is_t5x) return;
-    if (model_rules_parse(context->arena, given, &rules, &unread) == BASE_OK && !has_rule_for(&rules, "expert"))
+    if (model_rules_parse(context->arena, given, &rules, &unread) == BASE_OK && !model_rules_name(&rules, "expert"))
         commands_warn(context,
                       base_print(context->arena,
                                  "no rule of %.60s knows the axes of experts, so that each device holds all %lld of "

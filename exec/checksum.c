@@ -3,22 +3,6 @@
 
 #include <string.h>
 
-/* splitmix64's step (Steele, Lea, Flood, 2014): a bijection of 64 bits. */
-static uint64_t mix(uint64_t x)
-{
-    x += 0x9e3779b97f4a7c15ULL;
-    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ULL;
-    x = (x ^ (x >> 27)) * 0x94d049bb133111ebULL;
-    return x ^ (x >> 31);
-}
-
-static uint64_t key_of(const char *path)
-{
-    uint64_t key = 0;
-    for (; *path; path++) key = mix(key ^ (unsigned char)*path);
-    return key;
-}
-
 /* Sum over n consecutive elements of the whole array. */
 static uint64_t sum_row(uint64_t key, int64_t number, const float *values, int64_t n)
 {
@@ -26,7 +10,7 @@ static uint64_t sum_row(uint64_t key, int64_t number, const float *values, int64
     for (int64_t i = 0; i < n; i++) {
         uint32_t bits;
         memcpy(&bits, &values[i], sizeof bits);
-        sum += mix((key ^ ((uint64_t)(number + i) * 0x9e3779b97f4a7c15ULL)) + bits);
+        sum += base_mix((key ^ ((uint64_t)(number + i) * 0x9e3779b97f4a7c15ULL)) + bits);
     }
     return sum;
 }
@@ -37,7 +21,7 @@ uint64_t exec_checksum_of_part(const struct exec_array *array, const struct exec
 {
     int64_t index[MODEL_MAX_RANK] = {0}, start[MODEL_MAX_RANK], count[MODEL_MAX_RANK];
     const int last = array->rank - 1;
-    uint64_t sum = 0, key = key_of(array->path);
+    uint64_t sum = 0, key = base_mix_text(0, array->path);
     if (last < 0) return sum_row(key, 0, values, 1);
     for (int d = 0; d <= last; d++) {
         const int64_t from = chunk->origin[d] > part->origin[d] ? chunk->origin[d] : part->origin[d],

@@ -15,14 +15,6 @@ static const double noise_density = 0.15, mean_span_length = 20; /* ByT5's */
 
 /* ---- randomness ---- */
 
-static uint64_t mix(uint64_t x)
-{
-    x += 0x9e3779b97f4a7c15ULL; /* splitmix64 */
-    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ULL;
-    x = (x ^ (x >> 27)) * 0x94d049bb133111ebULL;
-    return x ^ (x >> 31);
-}
-
 /* A permutation of 0 … count-1: four Feistel rounds over the next even number of bits, repeated until the result is
  * in range (Black and Rogaway, 2002). */
 static int64_t shuffled(uint64_t key, int64_t at, int64_t count)
@@ -33,7 +25,7 @@ static int64_t shuffled(uint64_t key, int64_t at, int64_t count)
     do {
         uint64_t left = x >> half, right = x & mask;
         for (uint64_t round = 0; round < 4; round++) {
-            uint64_t next = left ^ (mix(key ^ mix(right * 4 + round)) & mask);
+            uint64_t next = left ^ (base_mix(key ^ base_mix(right * 4 + round)) & mask);
             left = right;
             right = next;
         }
@@ -136,8 +128,8 @@ static void corrupt(uint64_t key, const int32_t *tokens, int64_t length, int32_t
     struct spans s = length > 1 ? spans_of(length) : (struct spans){0, 0};
     if (!s.span_count) inputs[in++] = tokens[0];
     else
-        cut(mix(key), s.noise_count, s.span_count, noisy),
-            cut(mix(key + 1), length - s.noise_count, s.span_count, kept);
+        cut(base_mix(key), s.noise_count, s.span_count, noisy),
+            cut(base_mix(key + 1), length - s.noise_count, s.span_count, kept);
     for (int64_t span = 0; span < s.span_count; span++) {
         for (int64_t i = 0; i < kept[span]; i++) inputs[in++] = *tokens++;
         inputs[in++] = targets[out++] = sentinel(span);
@@ -153,10 +145,12 @@ void exec_corpus_row(const struct exec_corpus *corpus, int64_t step, int64_t row
 {
     const struct sim_plan *plan = corpus->plan;
     int64_t at = step * plan->batch_size + row, epoch = at / corpus->segment_count, place = at % corpus->segment_count;
-    uint64_t key = mix(mix((uint64_t)plan->seed) ^ (uint64_t)epoch);
+    uint64_t key = base_mix(base_mix((uint64_t)plan->seed) ^ (uint64_t)epoch);
     int64_t segment = corpus->in_order ? place : shuffled(key, place, corpus->segment_count);
     memset(targets, 0, (size_t)plan->targets_length * sizeof *targets);
     if (inputs) memset(inputs, 0, (size_t)plan->inputs_length * sizeof *inputs);
     if (!inputs) read_segment(corpus, segment, targets);
-    else corrupt(mix(key ^ mix((uint64_t)segment)), scratch, read_segment(corpus, segment, scratch), inputs, targets);
+    else
+        corrupt(base_mix(key ^ base_mix((uint64_t)segment)), scratch, read_segment(corpus, segment, scratch), inputs,
+                targets);
 }

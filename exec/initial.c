@@ -9,22 +9,6 @@
 
 enum distribution { ZEROS, ONES, NORMAL, TRUNCATED_NORMAL, UNIFORM };
 
-/* A step of splitmix64 (Steele, Lea, Flood, 2014): a bijection of 64 bits without visible patterns. */
-static uint64_t mix(uint64_t x)
-{
-    x += 0x9e3779b97f4a7c15ULL;
-    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ULL;
-    x = (x ^ (x >> 27)) * 0x94d049bb133111ebULL;
-    return x ^ (x >> 31);
-}
-
-static uint64_t key_of(int64_t seed, const char *path)
-{
-    uint64_t key = mix((uint64_t)seed);
-    for (; *path; path++) key = mix(key ^ (unsigned char)*path);
-    return key;
-}
-
 /* Uniform in (0, 1], from the upper or lower half of the bits. */
 static float upper_uniform(uint64_t bits)
 {
@@ -45,7 +29,7 @@ static float normal(uint64_t bits)
 static float truncated_normal(uint64_t bits)
 {
     float x = normal(bits);
-    for (int i = 0; fabsf(x) > 2.0f && i < 64; i++) x = normal(bits = mix(bits));
+    for (int i = 0; fabsf(x) > 2.0f && i < 64; i++) x = normal(bits = base_mix(bits));
     return fabsf(x) > 2.0f ? 0.0f : x;
 }
 
@@ -120,7 +104,7 @@ void exec_initial_values(const struct sim_plan *plan, const struct exec_array *a
                          float *values)
 {
     struct initializer initializer = initializer_of(plan, array);
-    uint64_t key = key_of(plan->seed, array->path);
+    uint64_t key = base_mix_text(base_mix((uint64_t)plan->seed), array->path);
     int64_t count = 1;
     for (int d = 0; d < array->rank; d++) count *= region->extent[d];
     for (int64_t i = 0; i < count; i++) {
@@ -130,7 +114,7 @@ void exec_initial_values(const struct sim_plan *plan, const struct exec_array *a
             rest /= region->extent[d];
             stride *= array->shape[d];
         }
-        values[i] = draw(initializer, mix(key ^ (uint64_t)number));
+        values[i] = draw(initializer, base_mix(key ^ (uint64_t)number));
     }
 }
 

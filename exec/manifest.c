@@ -42,20 +42,11 @@ static enum base_status check_text(const char *text, size_t length, struct base_
 
 /* ---- reading ---- */
 
-static enum base_status need(const struct base_json *document, const char *key, enum base_json_kind kind,
-                             const struct base_json **out, struct base_error *error)
-{
-    *out = base_json_get(document, key);
-    if (!*out) return base_fail(error, BASE_INPUT, "%s: is missing", key);
-    if ((*out)->kind != kind) return base_fail(error, BASE_INPUT, "%s: is %s", key, base_json_kind_name((*out)->kind));
-    return BASE_OK;
-}
-
 static enum base_status need_int(const struct base_json *document, const char *key, int64_t low, int64_t high,
                                  int64_t *out, struct base_error *error)
 {
     const struct base_json *value;
-    BASE_TRY(need(document, key, BASE_JSON_NUMBER, &value, error));
+    BASE_TRY(exec_need_member(document, key, BASE_JSON_NUMBER, &value, error));
     return base_json_int(value, key, low, high, out, error);
 }
 
@@ -70,12 +61,12 @@ static enum base_status read_document(const struct base_json *document, const ch
     BASE_TRY(need_int(document, "save", 1, largest, &out->save, error));
     BASE_TRY(need_int(document, "step", 0, INT32_MAX, &out->step, error));
     BASE_TRY(need_int(document, "seed", -largest, largest, &out->seed, error));
-    BASE_TRY(need(document, "optimizer", BASE_JSON_STRING, &optimizer, error));
-    BASE_TRY(need(document, "model", BASE_JSON_OBJECT, &out->model, error));
-    BASE_TRY(need(document, "arrays", BASE_JSON_OBJECT, &out->arrays, error));
-    BASE_TRY(need(document, "plan", BASE_JSON_OBJECT, &out->plan, error));
+    BASE_TRY(exec_need_member(document, "optimizer", BASE_JSON_STRING, &optimizer, error));
+    BASE_TRY(exec_need_member(document, "model", BASE_JSON_OBJECT, &out->model, error));
+    BASE_TRY(exec_need_member(document, "arrays", BASE_JSON_OBJECT, &out->arrays, error));
+    BASE_TRY(exec_need_member(document, "plan", BASE_JSON_OBJECT, &out->plan, error));
     out->data = base_json_get(document, "data"); /* earlier versions wrote none */
-    if (out->data) BASE_TRY(need(out->data, "content", BASE_JSON_STRING, &content, error));
+    if (out->data) BASE_TRY(exec_need_member(out->data, "content", BASE_JSON_STRING, &content, error));
     out->optimizer = optimizer->string;
     return BASE_OK;
 }

@@ -43,6 +43,8 @@ extern const char *const model_rule_sets[MODEL_RULE_SETS];
  * the names of a JSON list live in the arena. */
 enum base_status model_rules_parse(struct base_arena *arena, const char *text, struct model_rules *out,
                                    struct base_error *error);
+bool model_rules_name(const struct model_rules *rules, const char *logical); /* one of them is for this logical axis */
+bool model_same_axes(const struct model_axes *a, const struct model_axes *b);
 
 enum model_fallback { MODEL_AXIS_IS_UNSHARDED, MODEL_RAISE_ERROR, MODEL_NO_CONSTRAINT };
 enum model_outcome { MODEL_CONSTRAINT, MODEL_NOOP };

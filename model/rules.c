@@ -392,7 +392,15 @@ struct model_rules model_rules_over_model(struct base_arena *arena, const struct
     return (struct model_rules){all, rules->count + BASE_COUNT(own)};
 }
 
-static bool names_logical(const struct model_rules *rules, const char *logical)
+bool model_same_axes(const struct model_axes *a, const struct model_axes *b)
+{
+    bool same = a->count == b->count && a->unconstrained == b->unconstrained;
+    for (int i = 0; same && i < a->count; i++)
+        same = a->names[i] && b->names[i] ? !strcmp(a->names[i], b->names[i]) : a->names[i] == b->names[i];
+    return same;
+}
+
+bool model_rules_name(const struct model_rules *rules, const char *logical)
 {
     for (int i = 0; i < rules->count; i++)
         if (rules->rules[i].logical && !strcmp(rules->rules[i].logical, logical)) return true;
@@ -403,7 +411,7 @@ static bool names_logical(const struct model_rules *rules, const char *logical)
 static int append_as(const struct model_rules *rules, const char *like, const char *logical, struct model_rule *all,
                      int count)
 {
-    if (names_logical(rules, logical)) return count;
+    if (model_rules_name(rules, logical)) return count;
     for (int i = 0; i < rules->count; i++)
         if (rules->rules[i].logical && !strcmp(rules->rules[i].logical, like))
             all[count++] = (struct model_rule){logical, rules->rules[i].value};

@@ -3,14 +3,6 @@
 
 #include <string.h>
 
-static bool same_axes(const struct model_axes *a, const struct model_axes *b)
-{
-    bool same = a->count == b->count && a->unconstrained == b->unconstrained;
-    for (int i = 0; same && i < a->count; i++)
-        same = a->names[i] && b->names[i] ? !strcmp(a->names[i], b->names[i]) : a->names[i] == b->names[i];
-    return same;
-}
-
 /* The rules of one logical axis in a list, in order. */
 static const struct model_rule *next_rule(const struct model_rules *rules, const char *logical, int *at)
 {
@@ -30,7 +22,7 @@ static bool says_the_same(const struct model_rules *a, const struct model_rules 
         y = next_rule(b, logical, &bi);
         while (x && !y && !x->value.count && !x->value.unconstrained) x = next_rule(a, logical, &ai); /* embed -> - */
         while (y && !x && !y->value.count && !y->value.unconstrained) y = next_rule(b, logical, &bi);
-        if (x && y && !same_axes(&x->value, &y->value)) return false;
+        if (x && y && !model_same_axes(&x->value, &y->value)) return false;
     } while (x && y);
     return !x && !y;
 }

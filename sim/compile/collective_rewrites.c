@@ -65,7 +65,7 @@ static int outermost_loop(const struct sim_sharded *s, int loop)
     return loop;
 }
 
-static bool reads(const struct sim_op *op, int value)
+bool sim_reads(const struct sim_op *op, int value)
 {
     for (int i = 0; i < op->input_count; i++)
         if (op->inputs[i] == value) return true;
@@ -118,7 +118,7 @@ static void sum_accumulator(struct sim_rewriting *r, int accumulator, int filled
     struct sim_sharded *s = r->s;
     int sum = -1;
     for (int i = s->ops[filled].match + 1, last = r->users[accumulator]; i <= last; i++) {
-        if (!reads(&s->ops[i], accumulator) || s->ops[i].kind != SIM_COMPUTE) continue;
+        if (!sim_reads(&s->ops[i], accumulator) || s->ops[i].kind != SIM_COMPUTE) continue;
         sim_order spec[MODEL_MAX_RANK];
         spec_of_update(s, &s->ops[i], accumulator, spec);
         bool serves =
@@ -143,12 +143,12 @@ static void sum_at_boundary(struct sim_rewriting *r, int accumulator, int filled
     const int first = s->ops[filled].match + 1, last = r->users[accumulator];
     int sum = -1, later = -1;
     for (int i = first; i <= last; i++) {
-        if (!reads(&s->ops[i], accumulator) || s->ops[i].kind != SIM_COMPUTE) continue;
+        if (!sim_reads(&s->ops[i], accumulator) || s->ops[i].kind != SIM_COMPUTE) continue;
         spec_of_update(s, &s->ops[i], accumulator, needed);
         for (int d = 0; d < MODEL_MAX_RANK; d++) spec[d] |= needed[d];
     }
     for (int i = first; i <= last; i++) {
-        if (!reads(&s->ops[i], accumulator) || s->ops[i].kind != SIM_COMPUTE) continue;
+        if (!sim_reads(&s->ops[i], accumulator) || s->ops[i].kind != SIM_COMPUTE) continue;
         if (sum < 0) {
             sum = sim_rewriting_insert_all_reduce(r, i, s->ops[i].op, s->values[accumulator].partial, accumulator);
             shard_value(r, sum, spec);

@@ -4,16 +4,6 @@
 
 #include <math.h>
 
-static void find_carried(struct sim_assigner *a)
-{
-    for (int v = 0; v < a->s->value_count; v++) a->carried_in[v] = a->carried_out[v] = -1;
-    for (int i = 0; i < a->s->op_count; i++) {
-        const struct sim_op *op = &a->s->ops[i];
-        for (int c = 0; op->kind == SIM_LOOP_BEGIN && c < op->output_count; c++) a->carried_in[op->outputs[c]] = i;
-        for (int c = 0; op->kind == SIM_LOOP_END && c < op->input_count; c++) a->carried_out[op->inputs[c]] = i;
-    }
-}
-
 static void find_one_hots(struct sim_assigner *a)
 {
     const struct sim_sharded *s = a->s;
@@ -185,7 +175,7 @@ void sim_compiled_memory(struct base_arena *arena, const struct sim_sharded *sha
     a.carried_out = base_new(arena, int, sharded->value_count + 1);
     a.known_bytes = base_alloc(arena, (size_t)sharded->shape_count + 1, sizeof *a.known_bytes);
     a.known_stacked_bytes = base_new(arena, double, sharded->value_count + 1);
-    find_carried(&a);
+    sim_find_carried(sharded, a.carried_in, a.carried_out);
     find_one_hots(&a);
     find_backward_loops(&a);
     a.windowed = sim_windowed_operands(arena, sharded, options);

@@ -83,14 +83,13 @@ static bool listed(const int *list, int count, int value)
     return false;
 }
 
-/* Per value: the loops that carry it, as initial value or as result. */
-static void find_carried(struct tracker *t)
+void sim_find_carried(const struct sim_sharded *s, int *carried_in, int *carried_out)
 {
-    for (int v = 0; v < t->s->value_count; v++) t->carried_in[v] = t->carried_out[v] = -1;
-    for (int i = 0; i < t->s->op_count; i++) {
-        const struct sim_op *op = &t->s->ops[i];
-        for (int c = 0; op->kind == SIM_LOOP_BEGIN && c < op->output_count; c++) t->carried_in[op->outputs[c]] = i;
-        for (int c = 0; op->kind == SIM_LOOP_END && c < op->input_count; c++) t->carried_out[op->inputs[c]] = i;
+    for (int v = 0; v < s->value_count; v++) carried_in[v] = carried_out[v] = -1;
+    for (int i = 0; i < s->op_count; i++) {
+        const struct sim_op *op = &s->ops[i];
+        for (int c = 0; op->kind == SIM_LOOP_BEGIN && c < op->output_count; c++) carried_in[op->outputs[c]] = i;
+        for (int c = 0; op->kind == SIM_LOOP_END && c < op->input_count; c++) carried_out[op->inputs[c]] = i;
     }
 }
 
@@ -332,7 +331,7 @@ void sim_track_lifetimes(struct base_arena *arena, const struct sim_compiler *co
     t.unit = base_new(arena, unsigned char, sharded->value_count);
     t.read_in_loop = base_new(arena, int, sharded->value_count);
     t.transposes = compiler->is_scanned && (compiler->traits >> MODEL_TRAIT_COPIED_STACKS & 1);
-    find_carried(&t);
+    sim_find_carried(sharded, t.carried_in, t.carried_out);
     if (t.transposes) find_read_in_loops(&t);
     if (compiler->passes >> SIM_PASS_KEEP_UNITS_WHOLE & 1) find_units(&t);
     for (int v = 0; v < sharded->value_count; v++) track(&t, v);

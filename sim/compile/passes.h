@@ -71,6 +71,11 @@ enum { SIM_MOST_UNIT_COPIES = 6 };
 int sim_unit_copies(const struct sim_sharded *sharded, const struct sim_op *op, int shapes[SIM_MOST_UNIT_COPIES]);
 bool sim_is_cast_into_unit(const struct sim_sharded *sharded, int value);
 
+bool sim_reads(const struct sim_op *op, int value); /* collective_rewrites.c */
+
+/* liveness.c: of each value, the loop bracket that carries it, as begun with and as ended with; -1: none. */
+void sim_find_carried(const struct sim_sharded *sharded, int *carried_in, int *carried_out);
+
 /* merged_gathers.c: both are the same weight, or casts of it to the same dtype */
 bool sim_same_weight(const struct sim_sharded *sharded, int value, int other);
 

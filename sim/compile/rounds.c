@@ -18,19 +18,12 @@ static bool is_round(const struct sim_op *op)
     return op->kind == SIM_COMMUNICATE && op->op->function == MODEL_ROLL;
 }
 
-static bool reads(const struct sim_op *op, int value)
-{
-    for (int i = 0; i < op->input_count; i++)
-        if (op->inputs[i] == value) return true;
-    return false;
-}
-
 /* The first reader of a permute's result after it in its loop; -1: none. */
 static int reader_of(const struct rounds *r, int op, bool of_rounds)
 {
     const struct sim_op *permute = &r->s->ops[op];
     for (int i = op + 1; i < r->s->op_count && r->s->ops[i].kind != SIM_LOOP_END; i++)
-        if (is_round(&r->s->ops[i]) == of_rounds && reads(&r->s->ops[i], permute->outputs[0])) return i;
+        if (is_round(&r->s->ops[i]) == of_rounds && sim_reads(&r->s->ops[i], permute->outputs[0])) return i;
     return -1;
 }
 
@@ -42,7 +35,7 @@ static int place_of(const struct rounds *r, int op)
         if (kernel >= 0) return r->first[kernel];
         int reader = -1;
         for (int i = op + 1; i < r->s->op_count && reader < 0; i++)
-            if (ops[op].output_count && reads(&ops[i], ops[op].outputs[0])) reader = i;
+            if (ops[op].output_count && sim_reads(&ops[i], ops[op].outputs[0])) reader = i;
         if (reader < 0 || ops[reader].kind != SIM_COMPUTE || ops[reader].loop != ops[op].loop) return op;
         op = reader, kernel = ops[reader].kernel;
     }

@@ -5,20 +5,12 @@
 
 /* ---- axis rules ---- */
 
-static bool same_axes(const struct model_axes *a, const struct model_axes *b)
-{
-    bool same = a->count == b->count && a->unconstrained == b->unconstrained;
-    for (int i = 0; same && i < a->count; i++)
-        same = a->names[i] && b->names[i] ? !strcmp(a->names[i], b->names[i]) : a->names[i] == b->names[i];
-    return same;
-}
-
 bool sim_gin_same_rules(const struct model_rules *a, const struct model_rules *b)
 {
     bool same = a->count == b->count;
     for (int i = 0; same && i < a->count; i++) {
         const char *la = a->rules[i].logical, *lb = b->rules[i].logical;
-        same = (la && lb ? !strcmp(la, lb) : la == lb) && same_axes(&a->rules[i].value, &b->rules[i].value);
+        same = (la && lb ? !strcmp(la, lb) : la == lb) && model_same_axes(&a->rules[i].value, &b->rules[i].value);
     }
     return same;
 }
