@@ -227,6 +227,28 @@ static void files_say_what_they_say(struct base_arena *arena)
     base_csv_close(&csv);
 }
 
+/* libyaml would take minutes for the first; an included file is YAML by its name, whatever it links to or waits for. */
+static void hostile_yaml_is_refused_at_once(struct base_arena *arena)
+{
+    enum { DEEP = 200000 };
+    char *deep = memset(base_alloc(arena, DEEP + 1, 1), '[', DEEP);
+    const struct {
+        const char *text, *says;
+    } rows[] = {{deep, "nested too deep"},
+                {"a: &a {<<: *a}\n", "nested too deep"},
+                {"a: !include /etc/passwd\n", "ends with .yaml"},
+                {"a: !include /dev/zero\n", "ends with .yaml"},
+                {"a: !include .\n", "ends with .yaml"}};
+    for (int i = 0; i < BASE_COUNT(rows); i++) {
+        const char *text = base_print(arena, "trainer: {train_batch_size: 64}\n%s", rows[i].text);
+        bool refused = false;
+        TEST_ROW("%.40s", rows[i].text);
+        assert_non_null(
+            strstr(said(arena, written(arena, "x.yaml", text, strlen(text)), "v4-32", &refused), rows[i].says));
+        assert_true(refused);
+    }
+}
+
 /* Cut anywhere, or with a byte changed, a file is read or refused, and never more than that. */
 static void damaged_files_end_with_a_message(struct base_arena *arena)
 {
@@ -259,6 +281,7 @@ static void damaged_files_end_with_a_message(struct base_arena *arena)
 
 static const struct test tests[] = {
     TEST(files_say_what_they_say),
+    TEST(hostile_yaml_is_refused_at_once),
     TEST(damaged_files_end_with_a_message),
     TEST(what_is_written_is_read_back),
 };

@@ -122,6 +122,12 @@ static enum base_status read_sequence(struct reading *reading, const char *prefi
 
 static enum base_status read_text(struct reading *reading, const char *prefix, const char *text, size_t length);
 
+static bool is_yaml_file(const char *path)
+{
+    const char *dot = strrchr(path, '.');
+    return dot && (!strcmp(dot, ".yaml") || !strcmp(dot, ".yml")) && base_is_file(path);
+}
+
 /* "!include FILE", as Levanter has it: the file's keys, under the key that includes it. */
 static enum base_status read_included(struct reading *reading, const char *prefix, const yaml_node_t *node)
 {
@@ -132,6 +138,8 @@ static enum base_status read_included(struct reading *reading, const char *prefi
     size_t length;
     if (*name != '/' && slash) name = base_print(arena, "%.*s/%s", (int)(slash - reading->file), reading->file, name);
     if (++inner.depth > DEEPEST_FILE) return fail_at(reading, node, "files include each other too deep");
+    if (!is_yaml_file(name))
+        return fail_at(reading, node, "!include needs the name of a file that ends with .yaml or .yml");
     if (base_read_file(arena, name, IMPORT_LARGEST_BYTES, &text, &length, reading->error) != BASE_OK)
         return base_fail_in(reading->error, "%.300s:%d", reading->file, (int)node->start_mark.line + 1);
     inner.file = base_copy(arena, name);
@@ -153,12 +161,26 @@ static enum base_status read_node(struct reading *reading, const char *prefix, c
                             (struct model_gin_place){reading->file, (int)node->start_mark.line + 1}, reading->error);
 }
 
+/* libyaml takes minutes for a list in a list 100,000 times, and it has no bound of its own. */
+static bool nests_too_deep(const char *text, size_t length)
+{
+    enum { DEEPEST_TEXT = 1000 };
+    int depth = 0;
+    for (size_t i = 0; i < length && depth <= DEEPEST_TEXT; i++) {
+        if (text[i] == '[' || text[i] == '{') depth++;
+        else if ((text[i] == ']' || text[i] == '}') && depth) depth--;
+    }
+    return depth > DEEPEST_TEXT;
+}
+
 /* libyaml has its own memory: strings are copied, and a jump out of the arena only leaks it. */
 static enum base_status read_text(struct reading *reading, const char *prefix, const char *text, size_t length)
 {
     yaml_parser_t parser;
     yaml_document_t document;
     enum base_status status = BASE_OK;
+    if (nests_too_deep(text, length))
+        return base_fail(reading->error, BASE_INPUT, "%.300s: nested too deep", reading->file);
     if (!yaml_parser_initialize(&parser)) return base_fail(reading->error, BASE_INTERNAL, "libyaml: out of memory");
     yaml_parser_set_input_string(&parser, (const unsigned char *)text, length);
     if (!yaml_parser_load(&parser, &document)) {
