@@ -24,7 +24,7 @@ ranks_of() {
         END { for (p in name) if (name[p] == "meshwright-rank") { q = p; for (i = 0; i < 6 && q > 1; i++) { if (q == run) print p, kib[p]; q = parent[q] } } }'
 }
 
-losses() { sed -n 's/^  "loss": \[\(.*\)\],*$/\1/p' "$1" | tr -d ' ' | tr ',' '\n'; }
+losses() { sed -n 's/^  "loss": \[\(.*\)\],*$/\1/p' "$1" | tr -d ' ' | tr ',' '\n' | sed '/^$/d'; }
 
 # shellcheck disable=SC2086
 "$program" run $plan --topology local:1 --data "$data" --steps "$steps" --json --out "$folder/straight.json"
