@@ -25,6 +25,7 @@ struct loop {
 };
 
 struct contraction {
+    struct base_arena *arena; /* of the run */
     struct exec_view views[OPERANDS];
     struct loop loops[EXEC_MOST_LETTERS];
     int loop_count, free_count;   /* contracted loops come last */
@@ -167,7 +168,7 @@ static bool is_empty(const struct contraction *c, int first, int last)
 
 static void multiply(const struct contraction *c, const int64_t *offsets, int64_t depth, enum exec_writing store)
 {
-    exec_gemm(c->extents[ROW], c->extents[COLUMN], depth, matrix(c, LEFT, ROW, DEPTH, offsets),
+    exec_gemm(c->arena, c->extents[ROW], c->extents[COLUMN], depth, matrix(c, LEFT, ROW, DEPTH, offsets),
               matrix(c, RIGHT, DEPTH, COLUMN, offsets), matrix(c, RESULT, ROW, COLUMN, offsets), store);
 }
 
@@ -293,7 +294,7 @@ static void multiply_tile(const struct contraction *c, const int64_t *offsets, c
                           right_part = {DEPTH, COLUMN, depth, size, t->column, t->columns};
         const struct exec_matrix left = load_tile(c, LEFT, offsets, &left_part, tiles->left),
                                  right = load_tile(c, RIGHT, offsets, &right_part, tiles->right);
-        exec_gemm(t->rows, t->columns, size, left, right, result_tile(c, t, tiles), part);
+        exec_gemm(c->arena, t->rows, t->columns, size, left, right, result_tile(c, t, tiles), part);
     }
 }
 
@@ -409,6 +410,7 @@ void exec_contract(struct exec_machine *machine, const struct sim_op *op, int de
 {
     struct contraction c;
     plan_contraction(machine, op, device, &c);
+    c.arena = machine->arena;
     bool wide = true;
     for (int o = 0; o < OPERANDS; o++) wide = wide && c.views[o].dtype == MODEL_FLOAT32;
     if (wide) contract_wide(&c);

@@ -68,8 +68,8 @@ static bool multiply_streamed(int64_t rows, int64_t columns, int64_t depth, stru
     return rows <= columns && exec_multiply_streamed(&weight, rows, a, c, store);
 }
 
-void exec_gemm(int64_t rows, int64_t columns, int64_t depth, struct exec_matrix a, struct exec_matrix b,
-               struct exec_matrix c, enum exec_writing store)
+void exec_gemm(struct base_arena *arena, int64_t rows, int64_t columns, int64_t depth, struct exec_matrix a,
+               struct exec_matrix b, struct exec_matrix c, enum exec_writing store)
 {
     if (rows == 0 || columns == 0) return;
     if (depth == 0) {
@@ -80,14 +80,14 @@ void exec_gemm(int64_t rows, int64_t columns, int64_t depth, struct exec_matrix 
     if (c.column_stride != 1 && columns > 1) { /* the result is transposed: c' = b' a' */
         struct exec_matrix at = {a.at, a.column_stride, a.row_stride}, bt = {b.at, b.column_stride, b.row_stride},
                            ct = {c.at, c.column_stride, c.row_stride};
-        exec_gemm(columns, rows, depth, bt, at, ct, store);
+        exec_gemm(arena, columns, rows, depth, bt, at, ct, store);
         return;
     }
     if (columns == 1) c.column_stride = 1;
     const struct exec_onednn_matrix left = {a.at, leading(&a, rows, depth), is_transposed(&a)},
                                     right = {b.at, leading(&b, depth, columns), is_transposed(&b)};
     if (rows * columns * depth >= LEAST_FOR_ONEDNN && exec_onednn_is_wide() &&
-        exec_onednn_multiply(rows, columns, depth, &left, &right, c.at, leading(&c, rows, columns), store))
+        exec_onednn_multiply(arena, rows, columns, depth, &left, &right, c.at, leading(&c, rows, columns), store))
         return;
     CBLAS_TRANSPOSE ta = is_transposed(&a) ? CblasTrans : CblasNoTrans,
                     tb = is_transposed(&b) ? CblasTrans : CblasNoTrans;

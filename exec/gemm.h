@@ -10,9 +10,10 @@ struct exec_matrix {
     int64_t row_stride, column_stride;
 };
 
-/* c = a * b, or c += a * b, with a rows x depth and b depth x columns. Depth 0 gives zeros. */
-void exec_gemm(int64_t rows, int64_t columns, int64_t depth, struct exec_matrix a, struct exec_matrix b,
-               struct exec_matrix c, enum exec_writing store);
+/* c = a * b, or c += a * b, with a rows x depth and b depth x columns. Depth 0 gives zeros.
+ * Want of memory exhausts the arena, which is used for nothing else. */
+void exec_gemm(struct base_arena *arena, int64_t rows, int64_t columns, int64_t depth, struct exec_matrix a,
+               struct exec_matrix b, struct exec_matrix c, enum exec_writing store);
 /* Uses one thread on every machine. BASE_RUN: the process may not allocate the memory that a product needs. */
 enum base_status exec_gemm_begin(struct base_error *error);
 const char *exec_gemm_kernel(struct base_arena *arena); /* the library kernel on this processor */

@@ -23,6 +23,7 @@ struct product {
 };
 
 struct exec_onednn {
+    struct base_arena *arena;
     dnnl_engine_t engine;
     dnnl_stream_t stream;
     dnnl_data_type_t operands;
@@ -30,18 +31,26 @@ struct exec_onednn {
     int count;
 };
 
+/* Want of memory ends the run: another kernel in this one's place would give other last bits. */
+static bool is_done(struct base_arena *arena, dnnl_status_t status)
+{
+    if (status == dnnl_out_of_memory) longjmp(*arena->exhausted, 1);
+    return status == dnnl_success;
+}
+
 bool exec_onednn_is_wide(void)
 {
     return (dnnl_get_effective_cpu_isa() & dnnl_cpu_isa_avx512_core) == dnnl_cpu_isa_avx512_core;
 }
 
-bool exec_onednn_multiply(int64_t rows, int64_t columns, int64_t depth, const struct exec_onednn_matrix *a,
-                          const struct exec_onednn_matrix *b, float *c, int64_t c_leading, enum exec_writing store)
+bool exec_onednn_multiply(struct base_arena *arena, int64_t rows, int64_t columns, int64_t depth,
+                          const struct exec_onednn_matrix *a, const struct exec_onednn_matrix *b, float *c,
+                          int64_t c_leading, enum exec_writing store)
 {
     omp_set_num_threads(1);
-    return dnnl_sgemm(a->transposed ? 'T' : 'N', b->transposed ? 'T' : 'N', rows, columns, depth, 1.0f, a->at,
-                      a->leading, b->at, b->leading, store == EXEC_ACCUMULATE ? 1.0f : 0.0f, c,
-                      c_leading) == dnnl_success;
+    return is_done(arena,
+                   dnnl_sgemm(a->transposed ? 'T' : 'N', b->transposed ? 'T' : 'N', rows, columns, depth, 1.0f, a->at,
+                              a->leading, b->at, b->leading, store == EXEC_ACCUMULATE ? 1.0f : 0.0f, c, c_leading));
 }
 
 static bool has_instructions(enum model_dtype operands)
@@ -62,9 +71,10 @@ struct exec_onednn *exec_onednn_begin(struct base_arena *arena, enum model_dtype
     if (!has_instructions(operands)) return NULL;
     struct exec_onednn *self = base_new(arena, struct exec_onednn, 1);
     omp_set_num_threads(1);
+    self->arena = arena;
     self->operands = operands == MODEL_BFLOAT16 ? dnnl_bf16 : dnnl_f32;
-    if (dnnl_engine_create(&self->engine, dnnl_cpu, 0) != dnnl_success) return NULL;
-    if (dnnl_stream_create(&self->stream, self->engine, dnnl_stream_default_flags) == dnnl_success) return self;
+    if (!is_done(arena, dnnl_engine_create(&self->engine, dnnl_cpu, 0))) return NULL;
+    if (is_done(arena, dnnl_stream_create(&self->stream, self->engine, dnnl_stream_default_flags))) return self;
     dnnl_engine_destroy(self->engine);
     return NULL;
 }
@@ -94,15 +104,15 @@ static bool describe(dnnl_memory_desc_t *out, int64_t rows, int64_t columns, con
 }
 
 /* The caller owns the workspace; the old result is added if requested. */
-static bool make_attributes(enum exec_writing store, dnnl_primitive_attr_t *out)
+static bool make_attributes(struct base_arena *arena, enum exec_writing store, dnnl_primitive_attr_t *out)
 {
     dnnl_post_ops_t after = NULL;
     *out = NULL;
-    if (dnnl_primitive_attr_create(out) != dnnl_success) return false;
+    if (!is_done(arena, dnnl_primitive_attr_create(out))) return false;
     bool made = dnnl_primitive_attr_set_scratchpad_mode(*out, dnnl_scratchpad_mode_user) == dnnl_success;
     if (made && store == EXEC_ACCUMULATE)
-        made = dnnl_post_ops_create(&after) == dnnl_success && dnnl_post_ops_append_sum(after, 1.0f) == dnnl_success &&
-               dnnl_primitive_attr_set_post_ops(*out, after) == dnnl_success;
+        made = is_done(arena, dnnl_post_ops_create(&after)) && is_done(arena, dnnl_post_ops_append_sum(after, 1.0f)) &&
+               is_done(arena, dnnl_primitive_attr_set_post_ops(*out, after));
     if (after) dnnl_post_ops_destroy(after);
     return made;
 }
@@ -111,7 +121,8 @@ static bool make_memory(const struct exec_onednn *self, struct product *p, int a
                         const dnnl_memory_desc_t *desc)
 {
     p->arguments[argument].arg = kind;
-    return dnnl_memory_create(&p->arguments[argument].memory, desc, self->engine, DNNL_MEMORY_NONE) == dnnl_success;
+    return is_done(self->arena,
+                   dnnl_memory_create(&p->arguments[argument].memory, desc, self->engine, DNNL_MEMORY_NONE));
 }
 
 static bool prepare(const struct exec_onednn *self, struct product *p, const_dnnl_primitive_desc_t desc,
@@ -119,7 +130,7 @@ static bool prepare(const struct exec_onednn *self, struct product *p, const_dnn
 {
     static const int kinds[MATRICES] = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST};
     const dnnl_memory_desc_t *workspace = dnnl_primitive_desc_query_md(desc, dnnl_query_scratchpad_md, 0);
-    bool made = workspace && dnnl_primitive_create(&p->primitive, desc) == dnnl_success;
+    bool made = workspace && is_done(self->arena, dnnl_primitive_create(&p->primitive, desc));
     for (int i = 0; i < MATRICES && made; i++) made = make_memory(self, p, i, kinds[i], &matrices[i]);
     p->workspace_bytes = workspace ? dnnl_memory_desc_get_size(workspace) : 0;
     return made && make_memory(self, p, MATRICES, DNNL_ARG_SCRATCHPAD, workspace);
@@ -144,8 +155,8 @@ static bool make(const struct exec_onednn *self, struct product *p)
                 describe(&matrices[1], s->depth, s->columns, s->strides[1], self->operands) &&
                 describe(&matrices[2], s->rows, s->columns, s->strides[2], (dnnl_data_type_t)s->c_type) &&
                 dnnl_matmul_desc_init(&matmul, &matrices[0], &matrices[1], NULL, &matrices[2]) == dnnl_success &&
-                make_attributes(s->add ? EXEC_ACCUMULATE : EXEC_OVERWRITE, &attributes) &&
-                dnnl_primitive_desc_create(&desc, &matmul, attributes, self->engine, NULL) == dnnl_success &&
+                make_attributes(self->arena, s->add ? EXEC_ACCUMULATE : EXEC_OVERWRITE, &attributes) &&
+                is_done(self->arena, dnnl_primitive_desc_create(&desc, &matmul, attributes, self->engine, NULL)) &&
                 is_fast(desc) && prepare(self, p, desc, matrices);
     if (desc) dnnl_primitive_desc_destroy(desc);
     if (attributes) dnnl_primitive_attr_destroy(attributes);
@@ -199,6 +210,6 @@ bool exec_onednn_gemm(struct exec_onednn *self, int64_t rows, int64_t columns, i
         if (dnnl_memory_set_data_handle_v2(p->arguments[i].memory, i < MATRICES ? untyped(matrices[i]->at) : workspace,
                                            self->stream) != dnnl_success)
             return false;
-    return dnnl_primitive_execute(p->primitive, self->stream, ARGUMENTS, p->arguments) == dnnl_success &&
-           dnnl_stream_wait(self->stream) == dnnl_success;
+    return is_done(self->arena, dnnl_primitive_execute(p->primitive, self->stream, ARGUMENTS, p->arguments)) &&
+           is_done(self->arena, dnnl_stream_wait(self->stream));
 }

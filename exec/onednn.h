@@ -11,15 +11,16 @@
 /* True: this processor has AVX-512, and oneDNN may use it (ONEDNN_MAX_CPU_ISA). */
 bool exec_onednn_is_wide(void);
 /* c = a * b, or c += a * b, in float32: row-major with leading dimensions; transposed: as stored in memory. Uses one
- * thread. False: oneDNN rejects it, and nothing is done. */
+ * thread. False: oneDNN rejects it, and nothing is done. Want of memory exhausts the arena. */
 struct exec_onednn_matrix {
     const float *at;
     int64_t leading;
     bool transposed;
 };
 enum exec_writing { EXEC_OVERWRITE, EXEC_ACCUMULATE }; /* c = a * b, or c += a * b */
-bool exec_onednn_multiply(int64_t rows, int64_t columns, int64_t depth, const struct exec_onednn_matrix *a,
-                          const struct exec_onednn_matrix *b, float *c, int64_t c_leading, enum exec_writing store);
+bool exec_onednn_multiply(struct base_arena *arena, int64_t rows, int64_t columns, int64_t depth,
+                          const struct exec_onednn_matrix *a, const struct exec_onednn_matrix *b, float *c,
+                          int64_t c_leading, enum exec_writing store);
 
 /* ---- bfloat16 ---- */
 
@@ -36,7 +37,8 @@ struct exec_onednn_operand {
 };
 /* c = a * b, or c += a * b, with a rows x depth and b depth x columns. c is bfloat16 or float32 and is rounded once,
  * after the whole sum. workspace is 64-byte aligned. False, and nothing is done: the workspace is too small, or
- * oneDNN has no kernel for these strides. One thread; equal operands give equal bits. */
+ * oneDNN has no kernel for these strides. Want of memory exhausts the arena of its begin. One thread; equal operands
+ * give equal bits. */
 bool exec_onednn_gemm(struct exec_onednn *self, int64_t rows, int64_t columns, int64_t depth,
                       const struct exec_onednn_operand *a, const struct exec_onednn_operand *b,
                       const struct exec_onednn_operand *c, enum model_dtype c_dtype, enum exec_writing store,

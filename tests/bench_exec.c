@@ -42,7 +42,7 @@ static double product_s(struct base_arena *arena, int64_t rows, int64_t columns,
     for (int64_t i = 0; i < depth * columns; i++) b[i] = 1e-3f * (float)(i % 89);
     for (int i = 0; i < 3; i++) {
         double start_s = seconds_now();
-        exec_gemm(rows, columns, depth, (struct exec_matrix){a, depth, 1}, (struct exec_matrix){b, columns, 1},
+        exec_gemm(arena, rows, columns, depth, (struct exec_matrix){a, depth, 1}, (struct exec_matrix){b, columns, 1},
                   (struct exec_matrix){c, columns, 1}, EXEC_OVERWRITE);
         double time_s = seconds_now() - start_s;
         if (time_s < best_s) best_s = time_s;

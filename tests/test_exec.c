@@ -971,7 +971,7 @@ static void check_product(struct base_arena *arena, struct exec_onednn *products
     for (uint64_t i = 0; i < count_a; i++) narrow_a[i] = narrowed(a[i] = (float)base_random_below(&random, 17) - 8);
     for (uint64_t i = 0; i < count_b; i++) narrow_b[i] = narrowed(b[i] = (float)base_random_below(&random, 17) - 8);
     for (int64_t i = 0; i < rows * columns; i++) c[i] = expected[i] = (float)base_random_below(&random, 9);
-    exec_gemm(rows, columns, depth, (struct exec_matrix){a, depth, 1}, (struct exec_matrix){b, columns, 1},
+    exec_gemm(arena, rows, columns, depth, (struct exec_matrix){a, depth, 1}, (struct exec_matrix){b, columns, 1},
               (struct exec_matrix){expected, columns, 1}, add ? EXEC_ACCUMULATE : EXEC_OVERWRITE);
     const struct exec_onednn_operand left = {narrow ? (const void *)narrow_a : a, depth, 1},
                                      right = {narrow ? (const void *)narrow_b : b, columns, 1},
@@ -1648,7 +1648,7 @@ static void products_are_sums_of_products(struct base_arena *arena)
                                mc = {c, lie & 4 ? 1 : n, lie & 4 ? m : 1};
             TEST_ROW("%d x %d x %d, lying %d", m, n, k, lie);
             for (int i = 0; i < 64; i++) c[i] = 1;
-            exec_gemm(m, n, k, ma, mb, mc, add ? EXEC_ACCUMULATE : EXEC_OVERWRITE);
+            exec_gemm(arena, m, n, k, ma, mb, mc, add ? EXEC_ACCUMULATE : EXEC_OVERWRITE);
             for (int i = 0; i < m; i++)
                 for (int j = 0; j < n; j++) {
                     float sum = add;
@@ -1715,10 +1715,10 @@ static void a_row_among_few_is_the_row_alone(struct base_arena *arena)
     for (int i = 0; i < DEPTH * COLUMNS; i++) w[i] = (float)base_random_below(&random, 1000) / 997;
     for (int across = 0; across < 2; across++) {
         const struct exec_matrix b = {w, across ? COLUMNS : 1, across ? 1 : DEPTH};
-        exec_gemm(EXEC_MOST_STREAMED, COLUMNS, DEPTH, (struct exec_matrix){x, DEPTH, 1}, b,
+        exec_gemm(arena, EXEC_MOST_STREAMED, COLUMNS, DEPTH, (struct exec_matrix){x, DEPTH, 1}, b,
                   (struct exec_matrix){whole, COLUMNS, 1}, EXEC_OVERWRITE);
         for (int row = 0; row < EXEC_MOST_STREAMED; row++) {
-            exec_gemm(1, COLUMNS, DEPTH, (struct exec_matrix){x + row * DEPTH, DEPTH, 1}, b,
+            exec_gemm(arena, 1, COLUMNS, DEPTH, (struct exec_matrix){x + row * DEPTH, DEPTH, 1}, b,
                       (struct exec_matrix){alone, COLUMNS, 1}, EXEC_OVERWRITE);
             assert_memory_equal(alone, whole + row * COLUMNS, COLUMNS * sizeof *alone);
         }
