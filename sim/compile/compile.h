@@ -120,7 +120,8 @@ int sim_window_permutes(int ring, enum sim_rounds rounds);
 
 /* ---- training software (software.c) ---- */
 
-/* Names of traits with spaces between them, as tables have them. */
+/* Names of passes, or of traits, with spaces between them, as tables have them. */
+enum base_status sim_pass_set_read(const char *table, const char *text, sim_pass_set *out, struct base_error *error);
 enum base_status sim_trait_set_read(const char *table, const char *text, model_trait_set *out,
                                     struct base_error *error);
 

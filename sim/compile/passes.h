@@ -33,9 +33,6 @@ sim_pass_function sim_overlap_collectives;              /* latency_hiding.c: aft
 sim_pass_function sim_overlap_rounds;                   /* rounds.c */
 sim_pass_function sim_track_lifetimes;                  /* liveness.c */
 
-/* software.c: the passes that a row of a table names. */
-enum base_status sim_pass_set_read(const char *table, const char *text, sim_pass_set *out, struct base_error *error);
-
 /* operation_order.c. order: per place the operation that comes there; done: per operation, of an asynchronous
  * collective the place before which it is waited for, or 0. */
 void sim_reorder_operations(struct base_arena *arena, struct sim_sharded *sharded, const int *order, const int *done);

@@ -1,6 +1,6 @@
 /* Differences of software versions from software.csv and gpu_constants.csv, by platform. A row of software_versions.csv
- * sets one constant, or adds traits, optionally under an environment variable. It applies to every version that begins
- * with its name, in the table's order. Other versions are as usual. */
+ * sets one constant, or adds traits or passes, optionally under an environment variable. It applies to every version
+ * that begins with its name, in the table's order. Other versions are as usual. */
 #include "sim/compile/compile.h"
 #include "sim/plan/plan.h"
 
@@ -67,6 +67,12 @@ static enum base_status take_row(int row, const char *chip, struct sim_profile *
         model_trait_set traits;
         BASE_TRY(sim_trait_set_read(table->name, value, &traits, error));
         *put |= traits;
+        return BASE_OK;
+    }
+    if (!strcmp(name, "passes")) {
+        sim_pass_set passes;
+        BASE_TRY(sim_pass_set_read(table->name, value, &passes, error));
+        profile->passes |= passes;
         return BASE_OK;
     }
     if (!strcmp(name, "without_traits")) return drop_traits(value, profile, error);
