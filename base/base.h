@@ -126,6 +126,10 @@ enum { BASE_HUMANE = 32 };
 char *base_format_bytes(char buffer[BASE_HUMANE], double bytes);
 char *base_format_seconds(char buffer[BASE_HUMANE], double seconds);
 char *base_format_count(char buffer[BASE_HUMANE], double count);
+/* The same in a buffer of their own, which lasts as long as the block that they stand in: for arguments of a call. */
+#define base_bytes(bytes) base_format_bytes((char[BASE_HUMANE]){0}, (double)(bytes))
+#define base_seconds(seconds) base_format_seconds((char[BASE_HUMANE]){0}, (double)(seconds))
+#define base_count(count) base_format_count((char[BASE_HUMANE]){0}, (double)(count))
 
 /* Edits (insert, delete, replace, swap neighbours) between two texts; 64 if either is longer than 64 characters. */
 int base_edit_distance(const char *a, const char *b);

@@ -6,7 +6,6 @@
 
 static void put_text(const struct base_json *answer, const char *path, struct base_text *out)
 {
-    char size[BASE_HUMANE];
     const struct base_json *problems = base_json_get(answer, "problems"), *plan = base_json_get(answer, "plan"),
                            *model = plan ? base_json_get(plan, "model") : NULL, *data = base_json_get(answer, "data"),
                            *content = data ? base_json_get(data, "content") : NULL;
@@ -14,7 +13,7 @@ static void put_text(const struct base_json *answer, const char *path, struct ba
     base_putf(out, "%s: %s\n", path, is_whole ? "whole" : "NOT whole");
     base_putf(out, "step %.0f of %s: %.0f arrays, %s\n", base_json_number(answer, "step"),
               model && model->kind == BASE_JSON_STRING ? model->string : "a model",
-              base_json_number(answer, "array_count"), base_format_bytes(size, base_json_number(answer, "bytes")));
+              base_json_number(answer, "array_count"), base_bytes(base_json_number(answer, "bytes")));
     if (content && content->kind == BASE_JSON_STRING)
         base_putf(out, "data: %s; next row %.0f\n", content->string, base_json_number(data, "next_row"));
     for (const struct base_json *p = problems ? problems->child : NULL; p; p = p->next)

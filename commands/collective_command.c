@@ -233,10 +233,9 @@ static void nccl_text(const struct question *q, struct base_text *out)
 {
     const double notable_frac = 0.02;
     const struct sim_nccl_price price = sim_nccl_price_of_loads(&q->placement, q->kind, q->priced_axes, q->bytes);
-    char time[BASE_HUMANE];
     if (price.seconds <= (1 + notable_frac) * price.fastest_s) return;
     base_putf(out, "  tuner      takes %s; %s would take %s\n", price.way, price.fastest,
-              base_format_seconds(time, price.fastest_s));
+              base_seconds(price.fastest_s));
 }
 
 static void answer_json(const struct question *q, bool with_links, struct base_json_writer *w)
@@ -261,16 +260,14 @@ static void answer_json(const struct question *q, bool with_links, struct base_j
 
 static void answer_text(const struct question *q, const char *axes, struct base_text *out)
 {
-    char time[BASE_HUMANE], bytes[BASE_HUMANE], rate[BASE_HUMANE], other[BASE_HUMANE];
     const struct sim_traffic *t = &q->sent.traffic;
     base_putf(out, "%s over %s of %s from each device, %d group%s of %d on %s\n", sim_collective_name(q->kind), axes,
-              base_format_bytes(bytes, q->bytes), q->groups.count, q->groups.count == 1 ? "" : "s", q->groups.size,
-              q->topology.name);
-    base_putf(out, "  time       %s, bus bandwidth %s/s (%s)\n", base_format_seconds(time, answer_s(q)),
-              base_format_bytes(rate, bus_bandwidth(q)), q->simulated ? "simulated" : "analytic");
-    base_putf(out, "  analytic   %s, %s\n", base_format_seconds(other, q->analytic_s), price_words(q));
+              base_bytes(q->bytes), q->groups.count, q->groups.count == 1 ? "" : "s", q->groups.size, q->topology.name);
+    base_putf(out, "  time       %s, bus bandwidth %s/s (%s)\n", base_seconds(answer_s(q)),
+              base_bytes(bus_bandwidth(q)), q->simulated ? "simulated" : "analytic");
+    base_putf(out, "  analytic   %s, %s\n", base_seconds(q->analytic_s), price_words(q));
     if (sim_is_of_nccl(&q->placement, q->kind)) nccl_text(q, out);
-    base_putf(out, "  simulated  %s by %s: %lld messages, bound by %s", base_format_seconds(time, q->sent_s),
+    base_putf(out, "  simulated  %s by %s: %lld messages, bound by %s", base_seconds(q->sent_s),
               sim_algorithm_name(q->sent.algorithm), (long long)t->message_count, bound_by(out->arena, q));
     if (t->busiest_link >= 0)
         base_putf(out, "; the busiest link is busy %.0f %% of the time", 100 * t->busy_frac * t->time_s / q->sent_s);

@@ -59,14 +59,14 @@ static bool begins(const char *line, const char *with)
 /* "@step DONE STEPS LOSS TOKENS_PER_S LEFT_S" */
 static void hear_step(struct talk *talk, const char *numbers)
 {
-    char *at, tokens[BASE_HUMANE], left[BASE_HUMANE], text[160];
+    char *at, text[160];
     long long done = strtoll(numbers, &at, 10), steps = strtoll(at, &at, 10);
     double loss = strtod(at, &at), tokens_per_s = strtod(at, &at), left_s = strtod(at, &at);
     base_child_is_ready();
     talk->begun = true;
     if (!talk->context->progress || done == 0) return;
-    snprintf(text, sizeof text, "loss %.4f, %s target tokens/s, %s left; step", loss,
-             base_format_count(tokens, tokens_per_s), base_format_seconds(left, left_s));
+    snprintf(text, sizeof text, "loss %.4f, %s target tokens/s, %s left; step", loss, base_count(tokens_per_s),
+             base_seconds(left_s));
     talk->context->progress(talk->context->progress_where, text, done, steps);
 }
 
@@ -326,12 +326,11 @@ enum base_status commands_check_memory(const struct commands_context *context, c
 {
     int64_t here_bytes = base_machine_memory_bytes(), count = plan->placement->topology.device_count;
     double needed_bytes = (double)count * (double)predicted->memory.peak_bytes;
-    char needed[BASE_HUMANE], here[BASE_HUMANE];
     if (context->launched || executor->hostfile || !here_bytes || needed_bytes <= (double)here_bytes) return BASE_OK;
     return base_fail(
         error, BASE_INPUT,
         "%s: %lld devices need %s of memory, and this machine has %s; use fewer devices, a smaller model or "
         "batch, or more machines by mpirun's --hostfile",
-        executor->rank_count ? "--ranks" : "--in-process", (long long)count, base_format_bytes(needed, needed_bytes),
-        base_format_bytes(here, (double)here_bytes));
+        executor->rank_count ? "--ranks" : "--in-process", (long long)count, base_bytes(needed_bytes),
+        base_bytes(here_bytes));
 }

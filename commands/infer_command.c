@@ -203,9 +203,8 @@ static void answer_text(const struct question *q, const struct base_json *result
         base_put(out, "\n");
         decode = decode ? decode->next : NULL;
     }
-    char time[BASE_HUMANE];
     base_putf(out, "%s of %lld example%s took %s\n", q->mode == SCORE ? "scoring" : "decoding", (long long)example,
-              example == 1 ? "" : "s", base_format_seconds(time, sum_of(base_json_get(result, "batch_s"))));
+              example == 1 ? "" : "s", base_seconds(sum_of(base_json_get(result, "batch_s"))));
 }
 
 /* ---- chunks ---- */

@@ -70,8 +70,7 @@ static const char *layers_text(struct base_arena *arena, const struct model_conf
 
 static const char *bytes_text(struct base_arena *arena, int64_t bytes)
 {
-    char shown[BASE_HUMANE];
-    return base_copy(arena, base_format_bytes(shown, (double)bytes));
+    return base_copy(arena, base_bytes(bytes));
 }
 
 static void write_zoo(const struct zoo_row *rows, int count, struct base_text *out)

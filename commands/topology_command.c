@@ -206,8 +206,7 @@ static void topology_json(struct base_arena *arena, const struct facts *facts, s
 
 static void put_rate(struct base_text *out, const char *before, double value, const char *unit, const char *after)
 {
-    char shown[BASE_HUMANE];
-    if (value > 0) base_putf(out, "%s%s%s%s", before, base_format_count(shown, value), unit, after);
+    if (value > 0) base_putf(out, "%s%s%s%s", before, base_count(value), unit, after);
 }
 
 static void text_shape(const struct facts *facts, struct base_text *out)
@@ -274,17 +273,15 @@ static void text_links(const struct facts *facts, struct base_text *out)
 static void text_chip(const struct topo_topology *topology, struct base_text *out)
 {
     const struct topo_chip *chip = &topology->chip;
-    char limit[BASE_HUMANE], reserved[BASE_HUMANE], memory[BASE_HUMANE];
     /* Vendors state decimal bytes; a rank's share of this machine is a round number of GiB. */
     if (chip->hbm_bytes && topology->kind == TOPO_LOCAL)
-        base_putf(out, "  memory    %s a rank", base_format_bytes(memory, (double)chip->hbm_bytes));
+        base_putf(out, "  memory    %s a rank", base_bytes(chip->hbm_bytes));
     else put_rate(out, "  memory    ", (double)chip->hbm_bytes, "B a chip", "");
     put_rate(out, " at ", chip->hbm_bytes_per_s, "B/s", "");
     if (chip->xla_hbm_limit_bytes_per_device > 0)
-        base_putf(out, "; XLA lets a program use %s of a device",
-                  base_format_bytes(limit, chip->xla_hbm_limit_bytes_per_device));
+        base_putf(out, "; XLA lets a program use %s of a device", base_bytes(chip->xla_hbm_limit_bytes_per_device));
     if (chip->xla_reserved_bytes_per_device > 0)
-        base_putf(out, " and keeps %s", base_format_bytes(reserved, chip->xla_reserved_bytes_per_device));
+        base_putf(out, " and keeps %s", base_bytes(chip->xla_reserved_bytes_per_device));
     if (chip->hbm_bytes) base_put(out, "\n");
     put_rate(out, "  compute   ", chip->bf16_flop_per_s, "FLOP/s bfloat16 a chip", "\n");
 }

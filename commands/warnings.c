@@ -100,15 +100,13 @@ void commands_warn_of_copies(struct commands_context *context, const struct sim_
     const bool is_megatron =
                    profile->bucket_parameters > 0, /* its later bridge gathers parameters as products read them */
         gathers_quantized = profile->traits >> MODEL_TRAIT_ENGINE_CASTS & 1;
-    char bytes[BASE_HUMANE];
     if (!is_megatron || gathers_quantized || !model_dtype_is_quantized(plan->options.dtype)) return;
     if (plan->options.step != MODEL_STEP_TRAIN) return;
     commands_warn(context, base_print(context->arena,
                                       "memory counts the weights in bfloat16: Transformer Engine keeps copies of them "
                                       "in %s, too, up to %s here, unless --fp8-param-gather has these alone; what it "
                                       "saves for the backward pass in %s is less",
-                                      model_dtype_name(plan->options.dtype),
-                                      base_format_bytes(bytes, (double)p->memory.parameter_bytes),
+                                      model_dtype_name(plan->options.dtype), base_bytes(p->memory.parameter_bytes),
                                       model_dtype_name(plan->options.dtype)));
 }
 

@@ -23,7 +23,6 @@ static enum base_status check_size(const struct exec_machine *m, const struct si
 {
     int64_t bytes = m->map.arena_bytes,
             capacity_bytes = (int64_t)plan->placement->profile.constants[SIM_CAPACITY_BYTES];
-    char need[BASE_HUMANE], have[BASE_HUMANE];
     if (m->device_count > EXEC_MOST_DEVICES)
         return base_fail(error, BASE_INPUT, "topology: %d devices in one process are too many; at most %d run",
                          m->device_count, EXEC_MOST_DEVICES);
@@ -31,7 +30,7 @@ static enum base_status check_size(const struct exec_machine *m, const struct si
     return base_fail(error, BASE_NO_FIT,
                      "the plan does not fit: needs %s on each device; %s available; `meshwright predict` lists changes "
                      "that make it fit",
-                     base_format_bytes(need, (double)bytes), base_format_bytes(have, (double)capacity_bytes));
+                     base_bytes(bytes), base_bytes(capacity_bytes));
 }
 
 enum base_status exec_machine_begin(struct base_arena *arena, const struct sim_executable *program,

@@ -28,7 +28,6 @@ static enum base_status fusion_run(struct commands_context *context, const struc
     struct lab_compiled_fusion *fusion = base_new(context->arena, struct lab_compiled_fusion, 1);
     const char *chip = base_argument(arguments, "--chip");
     struct lab_compiler_cycles cycles;
-    char time[BASE_HUMANE];
     if (!chip) return base_fail(error, BASE_USAGE, "--chip is missing: as in --chip v4");
     BASE_TRY(read_arrays(context, arguments, "--operands", &fusion->operands, error));
     BASE_TRY(read_arrays(context, arguments, "--results", &fusion->results, error));
@@ -40,7 +39,7 @@ static enum base_status fusion_run(struct commands_context *context, const struc
     if (context->json) put_json(&cycles, context->layout, out);
     else
         base_putf(out, "%.0f cycles (%s) by the TPU compiler's cost model\n", cycles.cycles,
-                  base_format_seconds(time, cycles.time_s));
+                  base_seconds(cycles.time_s));
     return BASE_OK;
 }
 

@@ -328,7 +328,6 @@ static void put_text(const struct lab_operation *o, const struct lab_compiler_cy
 {
     static const char *const fetched[] = {"", ", operand 0 fetched before", ", operand 1 fetched before",
                                           ", both operands fetched before"};
-    char bytes[BASE_HUMANE], time[BASE_HUMANE];
     for (int i = 0; i < o->operand_count; i++) {
         base_putf(out, "operand %d: ", i);
         put_array(o, i, out);
@@ -338,16 +337,15 @@ static void put_text(const struct lab_operation *o, const struct lab_compiler_cy
     if (!o->collective_count) base_put(out, "no collective: every device has its operands\n");
     for (int i = 0; i < o->collective_count; i++)
         base_putf(out, "%d. %s over %s of %s %s\n", i + 1, sim_collective_name(o->collectives[i].kind),
-                  topo_axes_spell(out->arena, &o->mesh, o->collectives[i].axes),
-                  base_format_bytes(bytes, (double)o->collectives[i].bytes), model_dtype_name(o->collectives[i].dtype));
+                  topo_axes_spell(out->arena, &o->mesh, o->collectives[i].axes), base_bytes(o->collectives[i].bytes),
+                  model_dtype_name(o->collectives[i].dtype));
     if (cycles->cycles > 0)
         base_putf(
             out,
             "the product: %.0f cycles (%s) by the TPU compiler's cost model%s, in windows of %.0f x %.0f x %.0f x "
             "%.0f (batch, rows, contracted, columns)\n",
-            cycles->cycles, base_format_seconds(time, cycles->time_s),
-            fetched[cycles->is_fetched[0] + 2 * cycles->is_fetched[1]], cycles->window.batch, cycles->window.rows,
-            cycles->window.contracted, cycles->window.columns);
+            cycles->cycles, base_seconds(cycles->time_s), fetched[cycles->is_fetched[0] + 2 * cycles->is_fetched[1]],
+            cycles->window.batch, cycles->window.rows, cycles->window.contracted, cycles->window.columns);
 }
 
 static enum base_status run_partition(struct commands_context *context, const struct base_arguments *arguments,

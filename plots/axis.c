@@ -113,16 +113,15 @@ static const char *with_micro(struct base_arena *arena, const char *seconds)
 
 const char *plots_amount(struct base_arena *arena, enum plots_unit unit, double value)
 {
-    char buffer[BASE_HUMANE];
     switch (unit) {
-    case PLOTS_GIB: return base_copy(arena, base_format_bytes(buffer, value));
-    case PLOTS_SECONDS: return with_micro(arena, base_format_seconds(buffer, value));
+    case PLOTS_GIB: return base_copy(arena, base_bytes(value));
+    case PLOTS_SECONDS: return with_micro(arena, base_seconds(value));
     case PLOTS_PERCENT: return base_print(arena, "%.1f %%", 100 * value);
-    case PLOTS_FLOP_PER_S: return base_print(arena, "%sFLOP/s", base_format_count(buffer, value));
+    case PLOTS_FLOP_PER_S: return base_print(arena, "%sFLOP/s", base_count(value));
     case PLOTS_NUMBER: return base_print(arena, "%.0f", value);
     case PLOTS_COUNT: break;
     }
-    return base_copy(arena, base_format_count(buffer, value));
+    return base_copy(arena, base_count(value));
 }
 
 static const char *size_of(struct base_arena *arena, enum plots_unit unit, const struct plots_axis *axis, double value)

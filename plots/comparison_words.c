@@ -149,8 +149,7 @@ const char *plots_percent(struct base_arena *arena, double frac)
 
 static const char *memory_words(struct base_arena *arena, double bytes)
 {
-    char buffer[BASE_HUMANE];
-    return isnan(bytes) ? "" : base_print(arena, ", %s a device", base_format_bytes(buffer, bytes));
+    return isnan(bytes) ? "" : base_print(arena, ", %s a device", base_bytes(bytes));
 }
 
 struct plots_note plots_verdict_note(struct base_arena *arena, enum plots_memory_verdict measured,
@@ -185,15 +184,12 @@ struct plots_note plots_row_note(struct base_arena *arena, const struct plots_co
 
 static void put_side(struct base_text *text, const char *side, double tokens_per_s, double step_s, double memory_bytes)
 {
-    char buffer[BASE_HUMANE];
     const char *separator = " ";
     base_putf(text, "\n%s:", side);
     if (!isnan(tokens_per_s))
-        base_putf(text, "%s%s target tokens/s", separator, base_format_count(buffer, tokens_per_s)), separator = ", ";
-    if (!isnan(step_s))
-        base_putf(text, "%s%s a step", separator, base_format_seconds(buffer, step_s)), separator = ", ";
-    if (!isnan(memory_bytes))
-        base_putf(text, "%s%s a device", separator, base_format_bytes(buffer, memory_bytes)), separator = ", ";
+        base_putf(text, "%s%s target tokens/s", separator, base_count(tokens_per_s)), separator = ", ";
+    if (!isnan(step_s)) base_putf(text, "%s%s a step", separator, base_seconds(step_s)), separator = ", ";
+    if (!isnan(memory_bytes)) base_putf(text, "%s%s a device", separator, base_bytes(memory_bytes)), separator = ", ";
     if (*separator == ' ') base_put(text, " –");
 }
 

@@ -98,24 +98,22 @@ static void read_looked(struct base_arena *arena, const struct plots_request *r,
 
 static const char *title_of(struct base_arena *arena, const struct front *f)
 {
-    char tokens[BASE_HUMANE], peak[BASE_HUMANE], less[BASE_HUMANE];
+    char tokens[BASE_HUMANE], peak[BASE_HUMANE];
     const struct point *best = &f->points[0], *modest = &f->points[f->modest];
     base_format_count(tokens, best->tokens_per_s);
     base_format_bytes(peak, best->peak_bytes);
     if (modest == best) return base_print(arena, "%s target tokens/s need %s of each device", tokens, peak);
     return base_print(arena, "%s target tokens/s need %s of each device; %.0f %% less speed, only %s", tokens, peak,
-                      100 * (1 - modest->tokens_per_s / best->tokens_per_s),
-                      base_format_bytes(less, modest->peak_bytes));
+                      100 * (1 - modest->tokens_per_s / best->tokens_per_s), base_bytes(modest->peak_bytes));
 }
 
 static void draw_capacity(struct plots_canvas *canvas, const struct front *f)
 {
     const struct plots_axis *y = &f->frame.y;
     double capacity = plots_axis_px(&f->frame.x, f->capacity_bytes);
-    char text[BASE_HUMANE];
     plots_line(canvas, capacity, y->from_px, capacity, y->to_px - 6, capacity_look);
     plots_text(canvas, fmin(capacity, plots_width(canvas) - PLOTS_MARGIN_PX), y->to_px - 14, PLOTS_RIGHT, PLOTS_SMALL,
-               PLOTS_ALARM, base_print(canvas->arena, "capacity %s", base_format_bytes(text, f->capacity_bytes)));
+               PLOTS_ALARM, base_print(canvas->arena, "capacity %s", base_bytes(f->capacity_bytes)));
 }
 
 /* The headroom of the search: the last share of memory, which a prediction's own error may take. */
@@ -180,7 +178,6 @@ static void label_points(struct plots_canvas *canvas, const struct front *f)
 
 static void draw_points(struct plots_canvas *canvas, const struct front *f)
 {
-    char tokens[BASE_HUMANE], peak[BASE_HUMANE];
     const struct point *last = NULL;
     for (int i = 0; i < f->count; i++) {
         const struct point *p = &f->points[i];
@@ -188,8 +185,8 @@ static void draw_points(struct plots_canvas *canvas, const struct front *f)
         const bool apart = !last || hypot(p->x - last->x, p->y - last->y) > 2 * dot_px; /* else the line says it */
         if (named || apart) plots_circle(canvas, p->x, p->y, named ? dot_px + 1 : dot_px, dot), last = p;
         plots_hover(canvas, (struct plots_box){p->x - 8, p->y - 8, 16, 16},
-                    base_print(canvas->arena, "%s: %s target tokens/s, %s", p->words,
-                               base_format_count(tokens, p->tokens_per_s), base_format_bytes(peak, p->peak_bytes)));
+                    base_print(canvas->arena, "%s: %s target tokens/s, %s", p->words, base_count(p->tokens_per_s),
+                               base_bytes(p->peak_bytes)));
     }
 }
 

@@ -158,7 +158,6 @@ static void put_verdict(const struct reports_kept_row *row, struct base_text *ou
 
 static void put_row(const struct reports_kept_row *row, struct base_text *out)
 {
-    char measured[BASE_HUMANE], predicted[BASE_HUMANE], memory[BASE_HUMANE];
     base_putf(out, "  %-10s %6s x%-3s ", row->submesh, row->batch_size,
               *row->num_microbatches ? row->num_microbatches : "1");
     base_putf(out, "%5s ", row->targets_length);
@@ -166,11 +165,10 @@ static void put_row(const struct reports_kept_row *row, struct base_text *out)
         base_putf(out, "no prediction: %s\n", row->error);
         return;
     }
-    base_putf(out, "%9s %9s ", row->timed ? base_format_seconds(measured, row->measured_step_s) : "-",
-              base_format_seconds(predicted, row->step_s));
+    base_putf(out, "%9s %9s ", row->timed ? base_seconds(row->measured_step_s) : "-", base_seconds(row->step_s));
     if (row->timed) base_putf(out, "%+6.1f %% ", 100 * (row->step_s / row->measured_step_s - 1));
     else base_putf(out, "%8s ", "");
-    base_putf(out, "%9s  ", base_format_bytes(memory, (double)row->peak_bytes));
+    base_putf(out, "%9s  ", base_bytes(row->peak_bytes));
     put_verdict(row, out);
     base_put(out, "\n");
 }

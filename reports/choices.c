@@ -38,7 +38,6 @@ int reports_best_choice(const struct reports_choice *choices, int count, enum tu
 
 static void put_row(const struct reports_choice *c, int width, struct base_text *out)
 {
-    char tokens[BASE_HUMANE], each[BASE_HUMANE], step[BASE_HUMANE], peak[BASE_HUMANE], left[BASE_HUMANE];
     base_putf(out, "    %-*s", width, c->topology);
     if (c->refused) {
         base_putf(out, "  refused: %s\n", c->refused);
@@ -47,9 +46,8 @@ static void put_row(const struct reports_choice *c, int width, struct base_text 
     const struct sim_prediction *p = c->prediction.prediction;
     const struct reports_training *training = &c->prediction.training;
     base_putf(out, " %8.0f %15s %12s %10s %11s %13s", round(p->tokens_per_s / p->tokens_per_s_per_device),
-              base_format_count(tokens, p->tokens_per_s), base_format_count(each, p->tokens_per_s_per_device),
-              base_format_seconds(step, p->step_s), base_format_bytes(peak, (double)p->memory.peak_bytes),
-              p->fits ? base_format_bytes(left, (double)p->free_bytes) : "does NOT fit");
+              base_count(p->tokens_per_s), base_count(p->tokens_per_s_per_device), base_seconds(p->step_s),
+              base_bytes(p->memory.peak_bytes), p->fits ? base_bytes(p->free_bytes) : "does NOT fit");
     if (training->train_tokens > 0) {
         struct reports_run_length run = reports_length_of_run(training, p);
         base_putf(out, " %12s", reports_wall_words(out->arena, run.wall_s));
@@ -70,7 +68,6 @@ static void put_heading(const struct reports_choice *choices, int count, struct 
 {
     struct sim_plan_text shared = {0};
     const struct reports_training *training = &choices[0].prediction.training;
-    char tokens[BASE_HUMANE];
     bool any = false;
     for (int i = 0; i < count; i++) {
         if (choices[i].refused) continue;
@@ -83,7 +80,7 @@ static void put_heading(const struct reports_choice *choices, int count, struct 
     base_putf(out, "%s on %d topologies\n", choices[0].plan.values[SIM_MODEL], count);
     reports_put_shared(&shared, out);
     if (training->train_tokens > 0) {
-        base_putf(out, "a run of %s target tokens", base_format_count(tokens, training->train_tokens));
+        base_putf(out, "a run of %s target tokens", base_count(training->train_tokens));
         for (int i = 0; i < count && training->device_hour_price > 0; i++)
             base_putf(out, "%s %.4g on %s", i ? "," : "; a device-hour costs",
                       choices[i].prediction.training.device_hour_price, choices[i].topology);

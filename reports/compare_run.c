@@ -72,8 +72,7 @@ static void sum_parts(const struct line *lines, int count, struct line parts[PAR
 
 static const char *seconds(struct base_arena *arena, double value)
 {
-    char buffer[BASE_HUMANE];
-    return base_copy(arena, base_format_seconds(buffer, value));
+    return base_copy(arena, base_seconds(value));
 }
 
 static const char *ratio(struct base_arena *arena, double predicted, double measured)

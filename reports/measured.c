@@ -7,9 +7,8 @@ enum { SHOWN_STEPS = 12 };
 
 static void put_row(const struct reports_measured *m, int64_t i, struct base_text *out)
 {
-    char time[BASE_HUMANE];
     base_putf(out, "    %6lld  %11.6f  %14.6f  %10s\n", (long long)(m->first_step + i), m->loss[i],
-              m->accuracy ? m->accuracy[i] : m->gradient_norm[i], base_format_seconds(time, m->step_s[i]));
+              m->accuracy ? m->accuracy[i] : m->gradient_norm[i], base_seconds(m->step_s[i]));
 }
 
 /* The first ones and the last ones, if there are many. */
@@ -39,9 +38,7 @@ struct reports_evaluation reports_evaluate(const struct reports_measured *m)
 
 static void put_share(const char *name, double part_s, double whole_s, struct base_text *out)
 {
-    char time[BASE_HUMANE];
-    base_putf(out, "    %-22s %10s  %5.1f %%\n", name, base_format_seconds(time, part_s),
-              whole_s > 0 ? 100 * part_s / whole_s : 0);
+    base_putf(out, "    %-22s %10s  %5.1f %%\n", name, base_seconds(part_s), whole_s > 0 ? 100 * part_s / whole_s : 0);
 }
 
 double reports_hidden_s(const struct sim_prediction *p)
@@ -53,17 +50,15 @@ static void put_hidden(const struct sim_prediction *measured, const struct sim_p
                        struct base_text *out)
 {
     const double was_s = reports_hidden_s(measured), is_s = reports_hidden_s(predicted);
-    char hidden[BASE_HUMANE], all[BASE_HUMANE], expected[BASE_HUMANE], of[BASE_HUMANE];
     base_putf(out, "    %s of %s of collectives passed while something was computed; predicted: %s of %s\n",
-              base_format_seconds(hidden, was_s), base_format_seconds(all, measured->communication_s),
-              base_format_seconds(expected, is_s), base_format_seconds(of, predicted->communication_s));
+              base_seconds(was_s), base_seconds(measured->communication_s), base_seconds(is_s),
+              base_seconds(predicted->communication_s));
 }
 
 void reports_run_text(const struct reports_prediction *r, struct base_text *out)
 {
     const struct reports_measured *m = r->measured;
     const struct sim_prediction *p = r->prediction;
-    char step[BASE_HUMANE], bytes[BASE_HUMANE];
     const char *ranks = m->rank_count == 1 ? "one rank" : base_print(out->arena, "%d ranks", m->rank_count);
     base_putf(out, "%s on %s, mesh %s, run here %s %s\n%s\n\n", r->checked->model_text, r->checked->topology_text,
               topo_axes_describe(out->arena, &p->mesh), m->rank_count ? "on" : "in",
@@ -79,19 +74,18 @@ void reports_run_text(const struct reports_prediction *r, struct base_text *out)
         base_putf(out, "\nloss %.6f and token accuracy %.2f %% over %.0f targets\n", all.loss, 100 * all.accuracy,
                   all.weight);
     }
-    base_putf(out, "\n%s, %s a step%s\n", reports_tokens_words(out->arena, r->checked, p),
-              base_format_seconds(step, p->step_s), m->rank_count ? "" : ", all devices one after the other");
+    base_putf(out, "\n%s, %s a step%s\n", reports_tokens_words(out->arena, r->checked, p), base_seconds(p->step_s),
+              m->rank_count ? "" : ", all devices one after the other");
     put_share("contractions", p->compute_s, p->step_s, out);
     put_share("elementwise", p->memory_bound_s, p->step_s, out);
     put_share("collectives", p->exposed_communication_s, p->step_s, out);
     put_share("rest", p->overhead_s, p->step_s, out);
     if (m->predicted) put_hidden(p, m->predicted, out);
     base_putf(out, "\n%s in the arena of each device, laid out before the first step\n",
-              base_format_bytes(bytes, (double)p->memory.peak_bytes));
+              base_bytes(p->memory.peak_bytes));
     for (int i = 0; i < r->collective_count; i++) {
         const struct sim_collective_row *c = &r->collectives[i];
         base_putf(out, "    %5lld x %s over %s, %s %s\n", (long long)c->count, sim_collective_name(c->kind),
-                  topo_axes_spell(out->arena, &p->mesh, c->axes), base_format_bytes(bytes, (double)c->bytes),
-                  model_dtype_name(c->dtype));
+                  topo_axes_spell(out->arena, &p->mesh, c->axes), base_bytes(c->bytes), model_dtype_name(c->dtype));
     }
 }

@@ -40,12 +40,11 @@ void reports_put_peak_buffers(struct base_json_writer *w, const struct sim_peak_
 void reports_peak_text(const struct sim_peak_buffers *peak, struct base_text *out)
 {
     enum { SHOWN = 25 };
-    char bytes[BASE_HUMANE];
     base_put(out, "\nBuffers at the peak\n");
     for (int i = 0; i < peak->count && i < SHOWN; i++) {
         const struct sim_peak_buffer *b = &peak->rows[i];
         const char *layer = layer_words(out->arena, b);
-        base_putf(out, "    %10s  %s%s%s%s: %s\n", base_format_bytes(bytes, b->bytes), b->name,
+        base_putf(out, "    %10s  %s%s%s%s: %s\n", base_bytes(b->bytes), b->name,
                   layer && b->layer >= 0 ? ", layer "
                   : layer                ? ", "
                                          : "",

@@ -7,11 +7,9 @@
 /* After "It fits" or "It does NOT fit": whose verdict it is, if another memory model disagrees. */
 static const char *disagreement_words(const struct reports_prediction *r, struct base_arena *arena)
 {
-    char peak[BASE_HUMANE];
     if (!r->otherwise) return "";
     return base_print(arena, " as the compiler lays memory out, but by liveness in program order it %s (%s)",
-                      r->otherwise->fits ? "does" : "does not",
-                      base_format_bytes(peak, (double)r->otherwise->memory.peak_bytes));
+                      r->otherwise->fits ? "does" : "does not", base_bytes(r->otherwise->memory.peak_bytes));
 }
 
 static void put_fit(const struct reports_prediction *r, const char *peak, const char *capacity, const char *free_words,
@@ -29,7 +27,7 @@ static void put_verdict(const struct reports_prediction *r, struct base_text *ou
 {
     const struct sim_prediction *p = r->prediction;
     const struct reports_shortage shortage = reports_shortage_of(p);
-    char peak[BASE_HUMANE], capacity[BASE_HUMANE], over[BASE_HUMANE], step[BASE_HUMANE], each[BASE_HUMANE];
+    char peak[BASE_HUMANE], capacity[BASE_HUMANE], over[BASE_HUMANE];
     base_format_bytes(peak, (double)p->memory.peak_bytes);
     base_format_bytes(capacity, sim_limit_bytes(p));
     base_format_bytes(over, fabs(sim_limit_bytes(p) - (double)p->memory.peak_bytes));
@@ -38,8 +36,8 @@ static void put_verdict(const struct reports_prediction *r, struct base_text *ou
         base_putf(out, "It does NOT fit%s: %s.\n", disagreement_words(r, out->arena),
                   reports_shortage_words(out->arena, &shortage));
     base_putf(out, "%s (%s/step; %s tokens/s/device on %d devices; MFU %.1f %%)%s\n",
-              reports_tokens_words(out->arena, r->checked, p), base_format_seconds(step, p->step_s),
-              base_format_count(each, p->tokens_per_s_per_device), topo_axes_product(&p->mesh, topo_axes_all(&p->mesh)),
+              reports_tokens_words(out->arena, r->checked, p), base_seconds(p->step_s),
+              base_count(p->tokens_per_s_per_device), topo_axes_product(&p->mesh, topo_axes_all(&p->mesh)),
               100 * p->mfu_frac, p->fits ? "" : ", if it fit");
 }
 
@@ -70,11 +68,10 @@ static void put_bound(const struct reports_prediction *r, struct base_text *out)
 
 static void put_network_words(const struct reports_prediction *r, struct base_text *out)
 {
-    char other[BASE_HUMANE];
     double step_s = r->prediction->step_s;
     if (r->analytic_step_s > 0)
         base_putf(out, "    the network was simulated link by link; priced by loads alone a step takes %s (%+.1f %%)\n",
-                  base_format_seconds(other, r->analytic_step_s), 100 * (r->analytic_step_s / step_s - 1));
+                  base_seconds(r->analytic_step_s), 100 * (r->analytic_step_s / step_s - 1));
 }
 
 double reports_analytic_s(const struct reports_prediction *r, int collective)
@@ -92,10 +89,9 @@ double reports_analytic_s(const struct reports_prediction *r, int collective)
 /* Differences between the two network models that show in four digits. */
 static void put_disagreement(const struct reports_prediction *r, int which, struct base_text *out)
 {
-    char time[BASE_HUMANE];
     const double analytic_s = reports_analytic_s(r, which), time_s = r->collectives[which].time_s;
     if (analytic_s < 0 || fabs(analytic_s - time_s) <= 1e-3 * time_s) return;
-    base_putf(out, "; by loads alone %s", base_format_seconds(time, analytic_s));
+    base_putf(out, "; by loads alone %s", base_seconds(analytic_s));
 }
 
 static int largest_collective(const struct reports_prediction *r, const bool *done)
@@ -110,7 +106,6 @@ static void put_largest_collectives(const struct reports_prediction *r, struct b
 {
     enum { SHOWN = 5 };
     bool *done = base_new(out->arena, bool, r->collective_count);
-    char time[BASE_HUMANE], bytes[BASE_HUMANE];
     if (!r->collective_count) {
         base_put(out, "\nNo collectives: nothing crosses a link.\n");
         return;
@@ -121,10 +116,9 @@ static void put_largest_collectives(const struct reports_prediction *r, struct b
         if (which < 0) return;
         done[which] = true;
         const struct sim_collective_row *c = &r->collectives[which];
-        base_putf(out, "    %9s  %s over %s: %lld x %s %s, first in %s", base_format_seconds(time, c->time_s),
+        base_putf(out, "    %9s  %s over %s: %lld x %s %s, first in %s", base_seconds(c->time_s),
                   sim_collective_name(c->kind), topo_axes_spell(out->arena, &r->prediction->mesh, c->axes),
-                  (long long)c->count, base_format_bytes(bytes, (double)c->bytes), model_dtype_name(c->dtype),
-                  c->first_op);
+                  (long long)c->count, base_bytes(c->bytes), model_dtype_name(c->dtype), c->first_op);
         put_disagreement(r, which, out);
         base_put(out, "\n");
     }
@@ -137,10 +131,8 @@ const char reports_no_change[] =
 
 static void put_change(const struct sim_change *c, int width, struct base_text *out)
 {
-    char tokens[BASE_HUMANE], peak[BASE_HUMANE];
-    base_putf(out, "    %-*s %9s target tokens/s, %s%s", width, c->what,
-              base_format_count(tokens, c->prediction.tokens_per_s),
-              base_format_bytes(peak, (double)c->prediction.memory.peak_bytes), c->tight ? ", tight" : "");
+    base_putf(out, "    %-*s %9s target tokens/s, %s%s", width, c->what, base_count(c->prediction.tokens_per_s),
+              base_bytes(c->prediction.memory.peak_bytes), c->tight ? ", tight" : "");
     if (c->prediction.memory.rematerialized_layer_count)
         base_putf(out, ", if the compiler recomputes %lld layer%s",
                   (long long)c->prediction.memory.rematerialized_layer_count,
@@ -192,10 +184,7 @@ void reports_prediction_text(const struct reports_prediction *r, struct base_tex
     if (r->checkpoint) reports_checkpoint_text(r->checkpoint, m->host_bytes, out);
     if (r->training.train_tokens > 0) reports_training_text(&r->training, p, out);
     (r->serving ? reports_served_time : put_parts)(r, out);
-    char offloaded[BASE_HUMANE];
-    if (m->host_bytes)
-        base_putf(out, "    in the host's memory     %s for each device\n",
-                  base_format_bytes(offloaded, (double)m->host_bytes));
+    if (m->host_bytes) base_putf(out, "    in the host's memory     %s for each device\n", base_bytes(m->host_bytes));
     if (m->rematerialized_layer_count)
         base_putf(out, "    the compiler recomputes %lld of the model's layers%s\n",
                   (long long)m->rematerialized_layer_count,

@@ -60,19 +60,17 @@ void reports_put_uncertain(struct base_json_writer *w, const struct reports_tune
 
 void reports_risk_text(double risk_frac, const struct sim_confidence *guarantee, struct base_text *out)
 {
-    char tokens[BASE_HUMANE];
     base_putf(out,
               "\nAt a risk of %.3g %%: the best is %.1f %% likely to fit, and has at least %s target "
               "tokens/s with 95 %%\n    (%s)\n",
-              100 * risk_frac, 100 * guarantee->fits_probability_frac,
-              base_format_count(tokens, guarantee->tokens_per_s.low), guarantee->rests_on);
+              100 * risk_frac, 100 * guarantee->fits_probability_frac, base_count(guarantee->tokens_per_s.low),
+              guarantee->rests_on);
 }
 
 void reports_uncertain_text(const struct reports_tuned *r, struct base_text *out)
 {
-    char worth[BASE_HUMANE];
     if (r->guarantee) reports_risk_text(r->risk_frac, r->guarantee, out);
     if (r->result->memory_worth_s_per_byte > 0)
         base_putf(out, "\nOne GiB more on each device would save about %s a step: less would be recomputed or moved.\n",
-                  base_format_seconds(worth, r->result->memory_worth_s_per_byte * 0x1p30));
+                  base_seconds(r->result->memory_worth_s_per_byte * 0x1p30));
 }

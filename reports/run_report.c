@@ -50,9 +50,7 @@ static void put_line(struct base_text *out, const char *what, const char *predic
 
 static void put_bytes(struct base_text *out, const char *what, double predicted, double measured)
 {
-    char left[BASE_HUMANE], right[BASE_HUMANE];
-    put_line(out, what, base_format_bytes(left, predicted), base_format_bytes(right, measured),
-             measured > 0 ? predicted / measured : 0);
+    put_line(out, what, base_bytes(predicted), base_bytes(measured), measured > 0 ? predicted / measured : 0);
 }
 
 static void put_losses(const struct reports_ran *ran, struct base_text *out)
@@ -69,13 +67,12 @@ void reports_ran_text(const struct reports_ran *ran, struct base_text *out)
     const char *message, *predicted = ran->predicted->fits ? "fits" : "does not";
     const enum reports_ran_verdict verdict = reports_ran_verdict(ran, &message);
     const double step_s = number_of(ran, "step_s");
-    char left[BASE_HUMANE], right[BASE_HUMANE];
     base_putf(out, "%s on %.0f x %s in %.0f s", verdict == REPORTS_RAN ? "it ran" : "it ran out of memory",
               number_of(ran, "device_count"), text_of(ran, "device_kind"), number_of(ran, "seconds"));
     base_putf(out, "%s%s\n\n    %-24s %12s %12s\n", *message ? ": " : "", message, "", "predicted", "measured");
     if (step_s > 0)
-        put_line(out, "time of a step", has_time(ran) ? base_format_seconds(left, ran->predicted->step_s) : "",
-                 base_format_seconds(right, step_s), has_time(ran) ? ran->predicted->step_s / step_s : 0);
+        put_line(out, "time of a step", has_time(ran) ? base_seconds(ran->predicted->step_s) : "", base_seconds(step_s),
+                 has_time(ran) ? ran->predicted->step_s / step_s : 0);
     put_bytes(out, "memory of arrays", predicted_bytes(ran), measured_bytes(ran));
     put_bytes(out, "  arguments", (double)ran->predicted->memory.argument_bytes, number_of(ran, "argument_bytes"));
     put_bytes(out, "  results", (double)ran->predicted->memory.output_bytes, number_of(ran, "output_bytes"));

@@ -30,12 +30,11 @@ static void put_most(const struct reports_prediction *r, struct base_text *out)
 static void put_latency(const struct reports_prediction *r, struct base_text *out)
 {
     const struct sim_prediction *p = r->prediction;
-    char first[BASE_HUMANE], token[BASE_HUMANE], all[BASE_HUMANE];
+    char token[BASE_HUMANE], all[BASE_HUMANE];
     base_format_seconds(token, p->step_s), base_format_seconds(all, p->latency_s);
     if (r->checked->options.step == MODEL_STEP_GENERATE)
         base_putf(out, "First token after %s, then %s a token: an answer of %lld tokens takes %s%s\n",
-                  base_format_seconds(first, p->first_token_s), token, (long long)p->decode_steps, all,
-                  p->fits ? "" : ", if it fit");
+                  base_seconds(p->first_token_s), token, (long long)p->decode_steps, all, p->fits ? "" : ", if it fit");
     if (r->checked->options.step == MODEL_STEP_GENERATE) put_most(r, out);
     else if (decodes(r))
         base_putf(out, "%s per token at batch %lld%s\n", token, (long long)r->serving->rows,
@@ -46,7 +45,7 @@ static void put_latency(const struct reports_prediction *r, struct base_text *ou
 void reports_served_verdict(const struct reports_prediction *r, struct base_text *out)
 {
     const struct sim_prediction *p = r->prediction;
-    char peak[BASE_HUMANE], capacity[BASE_HUMANE], over[BASE_HUMANE], tokens[BASE_HUMANE];
+    char peak[BASE_HUMANE], capacity[BASE_HUMANE], over[BASE_HUMANE];
     base_format_bytes(peak, (double)p->memory.peak_bytes);
     base_format_bytes(capacity, (double)p->memory.capacity_bytes);
     base_format_bytes(over, fabs((double)(p->memory.capacity_bytes - p->memory.peak_bytes)));
@@ -54,9 +53,9 @@ void reports_served_verdict(const struct reports_prediction *r, struct base_text
     if (p->fits) base_putf(out, "It fits: needs %s on each device; %s available (%s free).\n", peak, capacity, over);
     else base_putf(out, "It does NOT fit: %s.\n", reports_shortage_words(out->arena, &shortage));
     put_latency(r, out);
-    base_putf(out, "%s tokens/s (%.4g on each of %d devices, MFU %.1f %%)%s\n",
-              base_format_count(tokens, p->tokens_per_s), p->tokens_per_s_per_device,
-              topo_axes_product(&p->mesh, topo_axes_all(&p->mesh)), 100 * p->mfu_frac, p->fits ? "" : ", if it fit");
+    base_putf(out, "%s tokens/s (%.4g on each of %d devices, MFU %.1f %%)%s\n", base_count(p->tokens_per_s),
+              p->tokens_per_s_per_device, topo_axes_product(&p->mesh, topo_axes_all(&p->mesh)), 100 * p->mfu_frac,
+              p->fits ? "" : ", if it fit");
 }
 
 /* Additional answers, or tokens of each, that fit into the free memory. */
@@ -64,10 +63,9 @@ static void put_room(const struct reports_prediction *r, struct base_text *out)
 {
     const struct sim_serving *s = r->serving;
     const struct sim_memory *m = &r->prediction->memory;
-    char each[BASE_HUMANE];
     if (!(s->cache_bytes_per_token > 0) || !m->cache_bytes) return;
     const double row_bytes = (double)m->cache_bytes / (double)s->rows;
-    base_putf(out, "    of the cache a row takes %s on each device", base_format_bytes(each, row_bytes));
+    base_putf(out, "    of the cache a row takes %s on each device", base_bytes(row_bytes));
     if (r->prediction->fits && row_bytes > 0)
         base_putf(out, "; %.0f more rows' would fit", floor((double)r->prediction->free_bytes / row_bytes));
     base_put(out, "\n");

@@ -106,11 +106,9 @@ void reports_served_json(const struct reports_served *r, enum base_json_layout l
 static void put_row(const struct reports_served *r, const struct tuner_served *plan, const char *before,
                     struct base_text *out)
 {
-    char latency[BASE_HUMANE], first[BASE_HUMANE], token[BASE_HUMANE], tokens[BASE_HUMANE], peak[BASE_HUMANE];
-    base_putf(out, "%4s  %9s  %11s  %9s  %10s  %10s  %s\n", before, base_format_seconds(latency, plan->latency_s),
-              base_format_seconds(first, plan->first_token_s), base_format_seconds(token, plan->step_s),
-              base_format_count(tokens, plan->tokens_per_s), base_format_bytes(peak, plan->peak_bytes),
-              words_of(r, plan));
+    base_putf(out, "%4s  %9s  %11s  %9s  %10s  %10s  %s\n", before, base_seconds(plan->latency_s),
+              base_seconds(plan->first_token_s), base_seconds(plan->step_s), base_count(plan->tokens_per_s),
+              base_bytes(plan->peak_bytes), words_of(r, plan));
 }
 
 static void put_heading(struct base_text *out)
@@ -122,13 +120,11 @@ static void put_heading(struct base_text *out)
 static void put_best(const struct reports_served *r, struct base_text *out)
 {
     const struct tuner_serving_result *found = r->result;
-    char amount[BASE_HUMANE];
     base_putf(out, "Best: %s\nProven: every plan of the space was predicted.\n", words_of(r, &found->plans[0]));
     base_putf(out, "Of %lld plans %lld fit", (long long)found->plan_count_of_space, (long long)found->fitting_count);
-    if (r->request->most_latency_s > 0)
-        base_putf(out, ", in at most %s", base_format_seconds(amount, r->request->most_latency_s));
+    if (r->request->most_latency_s > 0) base_putf(out, ", in at most %s", base_seconds(r->request->most_latency_s));
     if (r->request->least_tokens_per_s > 0)
-        base_putf(out, ", with at least %s tokens/s", base_format_count(amount, r->request->least_tokens_per_s));
+        base_putf(out, ", with at least %s tokens/s", base_count(r->request->least_tokens_per_s));
     if (found->out_of_bounds_count)
         base_putf(out, ": %lld", (long long)(found->fitting_count - found->out_of_bounds_count));
     base_put(out, ".\n\n");

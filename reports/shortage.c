@@ -36,9 +36,8 @@ const char *reports_missing_words(struct base_arena *arena, const struct reports
 
 const char *reports_shortage_words(struct base_arena *arena, const struct reports_shortage *s)
 {
-    char needed[BASE_HUMANE], limit[BASE_HUMANE];
-    return base_print(arena, "needs %s on each device; %s available (%s)", base_format_bytes(needed, s->needed_bytes),
-                      base_format_bytes(limit, s->limit_bytes), reports_missing_words(arena, s));
+    return base_print(arena, "needs %s on each device; %s available (%s)", base_bytes(s->needed_bytes),
+                      base_bytes(s->limit_bytes), reports_missing_words(arena, s));
 }
 
 const char *reports_tight_words(struct base_arena *arena, const struct sim_confidence *c)

@@ -134,10 +134,8 @@ void reports_staged_json(const struct reports_staged *r, enum base_json_layout l
 static void put_row(const struct reports_staged *r, int at, struct base_text *out)
 {
     const struct sim_prediction *p = r->plans[at].prediction;
-    char tokens[BASE_HUMANE], step[BASE_HUMANE], peak[BASE_HUMANE], left[BASE_HUMANE];
-    base_putf(out, "%4d. %15s  %9s  %10s  %10s  %5.1f %%  %s\n", at + 1, base_format_count(tokens, p->tokens_per_s),
-              base_format_seconds(step, p->step_s), base_format_bytes(peak, (double)p->memory.peak_bytes),
-              base_format_bytes(left, (double)p->free_bytes), 100 * p->mfu_frac,
+    base_putf(out, "%4d. %15s  %9s  %10s  %10s  %5.1f %%  %s\n", at + 1, base_count(p->tokens_per_s),
+              base_seconds(p->step_s), base_bytes(p->memory.peak_bytes), base_bytes(p->free_bytes), 100 * p->mfu_frac,
               reports_staged_words(r, &r->result->best[at]));
 }
 
@@ -162,11 +160,9 @@ static void put_counts(const struct tuner_stages_result *found, struct base_text
 static void put_lines(const struct reports_staged *r, const struct tuner_staged_plan *plans, int count,
                       struct base_text *out)
 {
-    char tokens[BASE_HUMANE], peak[BASE_HUMANE];
     for (int i = 0; i < count; i++)
-        base_putf(out, "    %12s target tokens/s %11s  %s\n",
-                  base_format_count(tokens, reports_staged_tokens_per_s(r, &plans[i])),
-                  base_format_bytes(peak, peak_bytes(r->result, &plans[i])), reports_staged_words(r, &plans[i]));
+        base_putf(out, "    %12s target tokens/s %11s  %s\n", base_count(reports_staged_tokens_per_s(r, &plans[i])),
+                  base_bytes(peak_bytes(r->result, &plans[i])), reports_staged_words(r, &plans[i]));
 }
 
 static void put_tight_text(const struct reports_staged *r, struct base_text *out)
@@ -206,7 +202,6 @@ static void put_nearest(const struct reports_staged *r, struct base_text *out)
 {
     const struct tuner_stages_result *found = r->result;
     const bool fits = found->nearest.free_bytes >= 0; /* except for the headroom */
-    char over[BASE_HUMANE];
     if (found->open_count) {
         base_put(out, "The search was ended before it found a plan that fits.\n");
         return;
@@ -217,8 +212,8 @@ static void put_nearest(const struct reports_staged *r, struct base_text *out)
               !fits      ? by_bound ? "lacks at least" : "lacks"
               : by_bound ? "has at most"
                          : "has",
-              base_format_bytes(over, fits ? found->nearest.free_bytes : -found->nearest.free_bytes),
-              fits ? " free" : "", reports_staged_words(r, &found->nearest));
+              base_bytes(fits ? found->nearest.free_bytes : -found->nearest.free_bytes), fits ? " free" : "",
+              reports_staged_words(r, &found->nearest));
 }
 
 struct sim_plan_text reports_stages_said(const struct tuner_stages_result *found)

@@ -18,11 +18,11 @@ double reports_all_tokens_per_s(const struct sim_plan *plan, const struct sim_pr
 
 const char *reports_tokens_words(struct base_arena *arena, const struct sim_plan *plan, const struct sim_prediction *p)
 {
-    char targets[BASE_HUMANE], all[BASE_HUMANE];
+    char targets[BASE_HUMANE];
     base_format_count(targets, p->tokens_per_s);
     if (!plan || !plan->config->encoder) return base_print(arena, "%s target tokens/s", targets);
     return base_print(arena, "%s target tokens/s, %s with inputs", targets,
-                      base_format_count(all, reports_all_tokens_per_s(plan, p)));
+                      base_count(reports_all_tokens_per_s(plan, p)));
 }
 
 void reports_put_totals(struct base_json_writer *w, const struct sim_prediction *p)
@@ -37,9 +37,8 @@ void reports_put_totals(struct base_json_writer *w, const struct sim_prediction 
 
 void reports_totals_text(const struct sim_prediction *p, struct base_text *out)
 {
-    char model[BASE_HUMANE], hardware[BASE_HUMANE];
-    base_putf(out, "%sFLOP a step for the model, %sFLOP with recomputation and padding",
-              base_format_count(model, p->model_flop), base_format_count(hardware, p->hardware_flop));
+    base_putf(out, "%sFLOP a step for the model, %sFLOP with recomputation and padding", base_count(p->model_flop),
+              base_count(p->hardware_flop));
     if (p->accessed_bytes > 0) base_putf(out, "; %.0f FLOP a byte of memory", p->hardware_flop / p->accessed_bytes);
     base_put(out, "\n");
 }
@@ -60,14 +59,13 @@ void reports_put_checkpoint(struct base_json_writer *w, const struct sim_checkpo
 
 void reports_checkpoint_text(const struct sim_checkpoint *c, int64_t offloaded_bytes, struct base_text *out)
 {
-    char bytes[BASE_HUMANE], held[BASE_HUMANE], seconds[BASE_HUMANE];
-    base_putf(out, "Checkpoint: %s", base_format_bytes(bytes, (double)c->bytes));
-    if (c->save_s > 0) base_putf(out, ", at least %s to save", base_format_seconds(seconds, c->save_s));
+    base_putf(out, "Checkpoint: %s", base_bytes(c->bytes));
+    if (c->save_s > 0) base_putf(out, ", at least %s to save", base_seconds(c->save_s));
     base_put(out, "\n");
-    base_putf(out, "Per host: %s of input per batch, %s of memory while saving",
-              base_format_bytes(bytes, (double)c->host_input_bytes), base_format_bytes(held, (double)c->host_bytes));
+    base_putf(out, "Per host: %s of input per batch, %s of memory while saving", base_bytes(c->host_input_bytes),
+              base_bytes(c->host_bytes));
     if (offloaded_bytes)
         base_putf(out, ", and %s of what its devices work on",
-                  base_format_bytes(bytes, (double)offloaded_bytes * c->devices_per_host));
+                  base_bytes((double)offloaded_bytes * c->devices_per_host));
     base_put(out, "\n");
 }

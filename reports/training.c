@@ -29,14 +29,12 @@ void reports_put_training(struct base_json_writer *w, const struct reports_train
 /* Digits as justified by a prediction. */
 const char *reports_price_words(struct base_arena *arena, double price)
 {
-    char buffer[BASE_HUMANE];
-    return price < 1000 ? base_print(arena, "%.2f", price) : base_copy(arena, base_format_count(buffer, price));
+    return price < 1000 ? base_print(arena, "%.2f", price) : base_copy(arena, base_count(price));
 }
 
 const char *reports_wall_words(struct base_arena *arena, double wall_s)
 {
-    char buffer[BASE_HUMANE];
-    if (wall_s < 120) return base_copy(arena, base_format_seconds(buffer, wall_s));
+    if (wall_s < 120) return base_copy(arena, base_seconds(wall_s));
     if (wall_s < 2 * 3600.0) return base_print(arena, "%.1f minutes", wall_s / 60);
     if (wall_s < 2 * 86400.0) return base_print(arena, "%.1f hours", wall_s / 3600);
     return base_print(arena, "%.1f days", wall_s / 86400);
@@ -44,11 +42,9 @@ const char *reports_wall_words(struct base_arena *arena, double wall_s)
 
 void reports_training_text(const struct reports_training *t, const struct sim_prediction *p, struct base_text *out)
 {
-    char tokens[BASE_HUMANE], steps[BASE_HUMANE], hours[BASE_HUMANE];
     struct reports_run_length run = reports_length_of_run(t, p);
-    base_putf(out, "%s target tokens take %s steps, %s, %s device-hours", base_format_count(tokens, t->train_tokens),
-              base_format_count(steps, run.steps), reports_wall_words(out->arena, run.wall_s),
-              base_format_count(hours, run.device_hours));
+    base_putf(out, "%s target tokens take %s steps, %s, %s device-hours", base_count(t->train_tokens),
+              base_count(run.steps), reports_wall_words(out->arena, run.wall_s), base_count(run.device_hours));
     if (t->device_hour_price > 0)
         base_putf(out, ": %s at %.4g a device-hour", reports_price_words(out->arena, run.price), t->device_hour_price);
     base_put(out, "\n");

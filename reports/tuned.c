@@ -43,11 +43,9 @@ void reports_space_csv(const struct tuner_space *space, double headroom_frac,
 static void put_line_of_table(const struct reports_tuned *r, const char *rank, const struct tuner_found *f,
                               struct base_text *out)
 {
-    char tokens[BASE_HUMANE], step[BASE_HUMANE], peak[BASE_HUMANE], left[BASE_HUMANE];
-    base_putf(out, "%5s %15s %10s %11s %11s  ", rank, base_format_count(tokens, f->prediction.tokens_per_s),
-              base_format_seconds(step, f->prediction.step_s),
-              base_format_bytes(peak, (double)f->prediction.memory.peak_bytes),
-              base_format_bytes(left, (double)f->prediction.free_bytes));
+    base_putf(out, "%5s %15s %10s %11s %11s  ", rank, base_count(f->prediction.tokens_per_s),
+              base_seconds(f->prediction.step_s), base_bytes(f->prediction.memory.peak_bytes),
+              base_bytes(f->prediction.free_bytes));
     if (r->training.device_hour_price > 0)
         base_putf(out, "%12s  ",
                   reports_price_words(r->arena, reports_length_of_run(&r->training, &f->prediction).price));
@@ -108,16 +106,14 @@ static void put_lines(const struct reports_tuned *r, const struct tuner_found *p
 static void put_newest(const struct reports_tuned *r, struct base_text *out)
 {
     const struct tuner_result *result = r->result;
-    char best[BASE_HUMANE], refused[BASE_HUMANE];
     if (result->plan_count && result->newest_peak_bytes > 0)
         base_putf(out, "The search goes by the compiler of the software's date; by the newest one the best needs %s.\n",
-                  base_format_bytes(best, result->newest_peak_bytes));
+                  base_bytes(result->newest_peak_bytes));
     if (!result->refused_count) return;
     base_putf(out, "%s left out, since it refuses them: %lld; the best of these: ",
               result->plan_count ? "Plans" : "None of what was found fits by the newest compiler. Plans",
               (long long)result->refused_count);
-    base_putf(out, "%s, which needs %s\n", result->refused_words,
-              base_format_bytes(refused, result->refused_peak_bytes));
+    base_putf(out, "%s, which needs %s\n", result->refused_words, base_bytes(result->refused_peak_bytes));
 }
 
 static void put_table(const struct reports_tuned *r, struct base_text *out)
@@ -142,24 +138,22 @@ static void put_tight(const struct reports_tuned *r, struct base_text *out)
 /* The reason why the plan is not ranked: memory, or the headroom. */
 static void put_missing(const struct reports_tuned *r, const struct sim_prediction *p, struct base_text *out)
 {
-    char amount[BASE_HUMANE];
     double headroom = r->headroom_frac * (double)p->memory.capacity_bytes, left = (double)p->free_bytes;
     const struct reports_shortage shortage = reports_shortage_of(p);
     if (!p->fits) base_put(out, reports_missing_words(r->arena, &shortage));
     else
-        base_putf(out, "it fits, but leaves %s less than the headroom of %.3g %%",
-                  base_format_bytes(amount, headroom - left), 100 * r->headroom_frac);
+        base_putf(out, "it fits, but leaves %s less than the headroom of %.3g %%", base_bytes(headroom - left),
+                  100 * r->headroom_frac);
 }
 
 static void put_front_table(const struct reports_tuned *r, struct base_text *out)
 {
-    char tokens[BASE_HUMANE], peak[BASE_HUMANE];
     base_putf(out, "\nSpeed against peak memory: each of these plans %s than all that need no more\n",
               r->objective == TUNER_STEP_S ? "takes less time a step" : "does more target tokens/s");
     for (int i = 0; i < r->result->front_count; i++) {
         const struct tuner_found *f = &r->result->front[i];
-        base_putf(out, "    %12s target tokens/s %11s  ", base_format_count(tokens, f->prediction.tokens_per_s),
-                  base_format_bytes(peak, (double)f->prediction.memory.peak_bytes));
+        base_putf(out, "    %12s target tokens/s %11s  ", base_count(f->prediction.tokens_per_s),
+                  base_bytes(f->prediction.memory.peak_bytes));
         reports_tuned_put_plan(r, f, out);
         base_put(out, "\n");
     }
@@ -213,21 +207,19 @@ static void put_proof(const struct reports_tuned *r, struct base_text *out)
 /* A topology where a plan fits. */
 static void put_wider(const struct reports_tuned *r, struct base_text *out)
 {
-    char tokens[BASE_HUMANE], peak[BASE_HUMANE];
     for (int i = 0; i < r->wider_count; i++) {
         const struct tuner_wider *wider = &r->wider[i];
         struct reports_tuned there = {.arena = r->arena, .space = wider->space};
         base_putf(out, "Fits%s%s%s%s: ", wider->topology ? " on " : "", wider->topology ? wider->topology : "",
                   wider->freed ? " without the limits on " : "", wider->freed ? wider->freed : "");
         reports_tuned_put_plan(&there, &wider->best, out);
-        base_putf(out, ", %s target tokens/s, %s\n", base_format_count(tokens, wider->best.prediction.tokens_per_s),
-                  base_format_bytes(peak, (double)wider->best.prediction.memory.peak_bytes));
+        base_putf(out, ", %s target tokens/s, %s\n", base_count(wider->best.prediction.tokens_per_s),
+                  base_bytes(wider->best.prediction.memory.peak_bytes));
     }
 }
 
 static void put_verdict(const struct reports_tuned *r, struct base_text *out)
 {
-    char peak[BASE_HUMANE], capacity[BASE_HUMANE];
     const struct tuner_result *result = r->result;
     if (result->plan_count) {
         base_put(out, "Best: ");
@@ -244,8 +236,8 @@ static void put_verdict(const struct reports_tuned *r, struct base_text *out)
     base_put(out, "Nearest: ");
     reports_tuned_put_plan(r, &result->nearest, out);
     const struct reports_shortage shortage = reports_shortage_of(&result->nearest.prediction);
-    base_putf(out, "\n         needs %s of %s on each device, ", base_format_bytes(peak, shortage.needed_bytes),
-              base_format_bytes(capacity, shortage.limit_bytes));
+    base_putf(out, "\n         needs %s of %s on each device, ", base_bytes(shortage.needed_bytes),
+              base_bytes(shortage.limit_bytes));
     put_missing(r, &result->nearest.prediction, out);
     base_put(out, "\n");
     put_wider(r, out);
@@ -256,11 +248,10 @@ static void put_verdict(const struct reports_tuned *r, struct base_text *out)
 static void put_unfit_text(const struct reports_tuned *r, struct base_text *out)
 {
     const struct sim_prediction *unfit = &r->result->unfit.prediction, *best = &r->result->plans[0].prediction;
-    char missing[BASE_HUMANE];
     if (unfit->tokens_per_s <= best->tokens_per_s) return;
     base_putf(out,
               "\n%.1f %% faster if each device had %s more: ", 100 * (unfit->tokens_per_s / best->tokens_per_s - 1),
-              base_format_bytes(missing, (double)-unfit->free_bytes));
+              base_bytes((double)-unfit->free_bytes));
     reports_tuned_put_plan(r, &r->result->unfit, out);
     base_put(out, "\n");
 }
@@ -403,7 +394,6 @@ void reports_fit_json(const struct reports_tuned *r, const struct tuner_fit_row 
 
 void reports_fit_text(const struct reports_tuned *r, const struct tuner_fit_row *rows, int count, struct base_text *out)
 {
-    char tokens[BASE_HUMANE];
     int smallest = smallest_fit(rows, count);
     const char *model = r->space->plan.values[SIM_MODEL], *topology = r->space->plan.values[SIM_TOPOLOGY];
     const int least = smallest >= 0 ? model_axis(&rows[smallest]) : 0;
@@ -418,7 +408,7 @@ void reports_fit_text(const struct reports_tuned *r, const struct tuner_fit_row 
     for (int i = 0; i < count; i++) {
         const struct sim_prediction *p = &rows[i].best.prediction;
         const char *mesh = base_print(r->arena, "%d x %d", rows[i].shape.axes.sizes[0], model_axis(&rows[i]));
-        base_putf(out, "    %-20s %15s  ", mesh, p->fits ? base_format_count(tokens, p->tokens_per_s) : "-");
+        base_putf(out, "    %-20s %15s  ", mesh, p->fits ? base_count(p->tokens_per_s) : "-");
         if (!rows[i].fits) put_missing(r, p, out);
         if (!rows[i].fits) base_put(out, ": ");
         reports_tuned_put_plan(r, &rows[i].best, out);

@@ -19,11 +19,11 @@ static int needs_of(const struct reports_tuned *r, struct tuner_need needs[TUNER
 
 static void put_line(struct base_text *out, double best_s, double second_s, const char *what)
 {
-    char gap[BASE_HUMANE], best[BASE_HUMANE], second[BASE_HUMANE];
+    char gap[BASE_HUMANE];
     double difference_s = second_s - best_s;
     base_format_seconds(gap, fabs(difference_s));
-    base_putf(out, "    %s%-10s  %10s, not %10s: %s\n", difference_s > 0 ? "-" : "+", gap,
-              base_format_seconds(best, best_s), base_format_seconds(second, second_s), what);
+    base_putf(out, "    %s%-10s  %10s, not %10s: %s\n", difference_s > 0 ? "-" : "+", gap, base_seconds(best_s),
+              base_seconds(second_s), what);
 }
 
 static const char *words_of(const struct reports_tuned *r, const struct tuner_difference *d)
@@ -58,14 +58,13 @@ static void put_parts(const struct reports_tuned *r, struct base_text *out)
 void reports_tuned_why_text(const struct reports_tuned *r, struct base_text *out)
 {
     const struct tuner_comparison *c = r->why;
-    char gap[BASE_HUMANE];
     struct tuner_need needs[TUNER_MOST_NEEDS];
     double difference_s = c->step_s[1] - c->step_s[0];
     if (difference_s <= 1e-9 * c->step_s[0]) {
         base_put(out, "\nPlans 1 and 2 tie.\n");
         return;
     }
-    base_putf(out, "\nWhy the best beats the second, by %s ", base_format_seconds(gap, difference_s));
+    base_putf(out, "\nWhy the best beats the second, by %s ", base_seconds(difference_s));
     if (c->sequences) base_putf(out, "for the best's %lld sequences\n", (long long)c->sequences);
     else base_put(out, "a step\n");
     put_parts(r, out);

@@ -54,9 +54,7 @@ static int join_collectives(struct base_arena *arena, const struct reports_judge
 
 static void put_line(struct base_text *out, const char *what, double predicted_bytes, double compiled_bytes)
 {
-    char left[BASE_HUMANE], right[BASE_HUMANE];
-    base_putf(out, "    %-24s %12s %12s", what, base_format_bytes(left, predicted_bytes),
-              base_format_bytes(right, compiled_bytes));
+    base_putf(out, "    %-24s %12s %12s", what, base_bytes(predicted_bytes), base_bytes(compiled_bytes));
     if (compiled_bytes > 0) base_putf(out, "   %+.1f %%", 100 * (predicted_bytes / compiled_bytes - 1));
     base_put(out, "\n");
 }
@@ -65,12 +63,11 @@ static void put_collectives_text(struct base_arena *arena, const struct reports_
 {
     struct total *totals = base_new(arena, struct total, MOST_ROWS);
     int count = join_collectives(arena, j, totals);
-    char left[BASE_HUMANE], right[BASE_HUMANE];
     base_put(out, "\n    collectives of a step\n");
     for (int i = 0; i < count && i < SHOWN_ROWS; i++)
         base_putf(out, "    %-14s over %-6s %6.0f of %-10s %6.0f of %s in all\n", totals[i].kind, totals[i].axes,
-                  totals[i].predicted_count, base_format_bytes(left, totals[i].predicted_bytes),
-                  totals[i].compiled_count, base_format_bytes(right, totals[i].compiled_bytes));
+                  totals[i].predicted_count, base_bytes(totals[i].predicted_bytes), totals[i].compiled_count,
+                  base_bytes(totals[i].compiled_bytes));
 }
 
 static bool is_tight(const struct reports_judged *j)
