@@ -98,7 +98,10 @@ void base_text_disarm(struct base_text *text);
 const char *base_bad_utf8(const char *bytes, size_t length); /* the first invalid byte, or NULL */
 /* Bytes of the character at text; 0: invalid by RFC 3629 (overlong forms and surrogates included). */
 int base_utf8_length(const char *text, const char *text_end);
-void base_drop_cut_utf8(char *text); /* removes, in place, characters that a precision such as %.60s has cut */
+void base_drop_cut_utf8(char *text);   /* removes, in place, characters that a precision such as %.60s has cut */
+int base_text_width(const char *text); /* columns on the screen: UTF-8's following bytes take no room */
+bool base_ends_in(const char *text, const char *end);
+bool base_has_word(int count, const char *const *words, const char *word);
 
 /* ---- numbers (number.c) ---- */
 
@@ -117,7 +120,8 @@ enum base_status base_parse_bytes(const char *text, const char *what, int64_t hi
 /* "4,2,2,1" -> {4,2,2,1}; 1 to limit entries, each within the bounds. */
 enum base_status base_parse_ints(const char *text, const char *what, int64_t low, int64_t high, int limit, int64_t *out,
                                  int *count, struct base_error *error);
-int64_t base_ceil_div(int64_t a, int64_t b); /* b > 0, a >= 0 */
+int base_by_value(const void *a, const void *b); /* orders doubles for qsort */
+int64_t base_ceil_div(int64_t a, int64_t b);     /* b > 0, a >= 0 */
 int64_t base_next_divisor(int64_t number,
                           int64_t after); /* the smallest divisor above `after`, or 0; takes sqrt(number) steps */
 
@@ -173,7 +177,19 @@ struct base_json {
  * numbers within double range, at most 64 levels. Nothing after text[length - 1] is read. */
 enum base_status base_json_parse(struct base_arena *arena, const char *text, size_t length,
                                  const struct base_json **out, struct base_error *error);
-const struct base_json *base_json_get(const struct base_json *object, const char *key); /* NULL if absent */
+/* NULL if absent, or if object is NULL or of another kind. */
+const struct base_json *base_json_get(const struct base_json *object, const char *key);
+/* The member if it is of that kind; else NULL. */
+const struct base_json *base_json_find(const struct base_json *object, const char *key, enum base_json_kind kind);
+/* The same; BASE_INPUT: there is none. */
+enum base_status base_json_need(const struct base_json *object, const char *key, enum base_json_kind kind,
+                                const struct base_json **out, struct base_error *error);
+double base_json_number(const struct base_json *object, const char *key); /* 0 if it is none */
+double base_json_real(const struct base_json *object, const char *key);   /* NAN if it is none */
+const char *base_json_string(const struct base_json *object, const char *key, const char *otherwise);
+/* Parses a file of at most that size; errors name it. */
+enum base_status base_json_read_file(struct base_arena *arena, const char *path, size_t limit_bytes,
+                                     const struct base_json **out, struct base_error *error);
 const char *base_json_kind_name(enum base_json_kind kind);
 /* The value as a whole number; otherwise fails and names what was found. */
 enum base_status base_json_int(const struct base_json *value, const char *what, int64_t low, int64_t high, int64_t *out,
@@ -229,7 +245,6 @@ void base_json_put_fields(struct base_json_writer *writer, const struct base_jso
 /* Members that are absent or not numbers become 0; object may be NULL. */
 void base_json_read_fields(const struct base_json *object, const struct base_json_field *fields, int count,
                            void *record);
-double base_json_number(const struct base_json *object, const char *key); /* the same for one member */
 
 /* ---- CSV (csv.c): RFC 4180, a header line, one row in memory at a time ---- */
 
@@ -271,8 +286,9 @@ struct base_table {
     const char *const *cells; /* row by row, header first */
     int column_count, row_count;
 };
-int base_table_column(const struct base_table *table, const char *name);           /* -1 if absent */
-const char *base_table_field(const struct base_table *table, int row, int column); /* "" if absent */
+int base_table_column(const struct base_table *table, const char *name);                   /* -1 if absent */
+const char *base_table_field(const struct base_table *table, int row, int column);         /* "" if absent */
+const char *base_table_value(const struct base_table *table, int row, const char *column); /* "" if absent */
 
 /* ---- large pages (heap.c): they change speed, not results ---- */
 

@@ -14,3 +14,8 @@ const char *base_table_field(const struct base_table *table, int row, int column
 {
     return column < 0 ? "" : table->cells[(row + 1) * table->column_count + column];
 }
+
+const char *base_table_value(const struct base_table *table, int row, const char *column)
+{
+    return base_table_field(table, row, base_table_column(table, column));
+}

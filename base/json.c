@@ -178,10 +178,52 @@ enum base_status base_json_parse(struct base_arena *arena, const char *text, siz
 
 const struct base_json *base_json_get(const struct base_json *object, const char *key)
 {
-    if (object->kind != BASE_JSON_OBJECT) return NULL;
+    if (!object || object->kind != BASE_JSON_OBJECT) return NULL;
     for (const struct base_json *member = object->child; member; member = member->next)
         if (!strcmp(member->key, key)) return member;
     return NULL;
+}
+
+const struct base_json *base_json_find(const struct base_json *object, const char *key, enum base_json_kind kind)
+{
+    const struct base_json *member = base_json_get(object, key);
+    return member && member->kind == kind ? member : NULL;
+}
+
+enum base_status base_json_need(const struct base_json *object, const char *key, enum base_json_kind kind,
+                                const struct base_json **out, struct base_error *error)
+{
+    *out = base_json_get(object, key);
+    if (!*out) return base_fail(error, BASE_INPUT, "%s: is missing", key);
+    if ((*out)->kind != kind) return base_fail(error, BASE_INPUT, "%s: is %s", key, base_json_kind_name((*out)->kind));
+    return BASE_OK;
+}
+
+double base_json_number(const struct base_json *object, const char *key)
+{
+    const struct base_json *member = base_json_find(object, key, BASE_JSON_NUMBER);
+    return member ? member->number : 0;
+}
+
+double base_json_real(const struct base_json *object, const char *key)
+{
+    const struct base_json *member = base_json_find(object, key, BASE_JSON_NUMBER);
+    return member ? member->number : (double)NAN;
+}
+
+const char *base_json_string(const struct base_json *object, const char *key, const char *otherwise)
+{
+    const struct base_json *member = base_json_find(object, key, BASE_JSON_STRING);
+    return member ? member->string : otherwise;
+}
+
+enum base_status base_json_read_file(struct base_arena *arena, const char *path, size_t limit_bytes,
+                                     const struct base_json **out, struct base_error *error)
+{
+    const char *text;
+    size_t length;
+    BASE_TRY(base_read_file(arena, path, limit_bytes, &text, &length, error));
+    return base_json_parse(arena, text, length, out, error) == BASE_OK ? BASE_OK : base_fail_in(error, "%s", path);
 }
 
 const char *base_json_kind_name(enum base_json_kind kind)
@@ -418,12 +460,6 @@ void base_json_member_open_inline(struct base_json_writer *writer, const char *k
 }
 
 /* ---- numeric fields of a struct ---- */
-
-double base_json_number(const struct base_json *object, const char *key)
-{
-    const struct base_json *value = object ? base_json_get(object, key) : NULL;
-    return value && value->kind == BASE_JSON_NUMBER ? value->number : 0;
-}
 
 void base_json_put_fields(struct base_json_writer *writer, const struct base_json_field *fields, int count,
                           const void *record)

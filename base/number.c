@@ -339,3 +339,9 @@ enum base_status base_parse_word(const char *text, const char *what, const char 
     }
     return base_fail_unknown(error, BASE_INPUT, what, text, names, count);
 }
+
+int base_by_value(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}

@@ -2,7 +2,6 @@
 #include "base/base.h"
 
 #include <stdarg.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { FIRST_TEXT_BYTES = 512 };
@@ -78,4 +77,24 @@ void base_text_disarm(struct base_text *text)
         if ((byte < 0x20 && byte != '\n' && byte != '\t') || byte == 0x7f) text->data[i] = '?';
         else if (second && byte >= 0x80 && byte < 0xa0) text->data[i - 1] = text->data[i] = '?';
     }
+}
+
+bool base_ends_in(const char *text, const char *end)
+{
+    const size_t length = strlen(text), cut = strlen(end);
+    return length >= cut && !strcmp(text + length - cut, end);
+}
+
+int base_text_width(const char *text)
+{
+    int columns = 0;
+    for (; *text; text++) columns += ((unsigned char)*text & 0xc0) != 0x80;
+    return columns;
+}
+
+bool base_has_word(int count, const char *const *words, const char *word)
+{
+    for (int i = 0; i < count; i++)
+        if (!strcmp(words[i], word)) return true;
+    return false;
 }

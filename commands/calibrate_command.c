@@ -80,31 +80,19 @@ static enum base_status read_table(struct base_arena *arena, const char *path, s
 
 /* ---- output of `run --json` ---- */
 
-static double number_of(const struct base_json *object, const char *key)
-{
-    const struct base_json *value = object ? base_json_get(object, key) : NULL;
-    return value && value->kind == BASE_JSON_NUMBER ? value->number : (double)NAN;
-}
-
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* The median step, since the first ones warm up; the mean where the steps are not listed. */
 static double typical_step_s(struct base_arena *arena, const struct base_json *run)
 {
     const struct base_json *steps = base_json_get(run, "step_s");
     if (!steps || steps->kind != BASE_JSON_ARRAY || !steps->count)
-        return number_of(base_json_get(run, "time"), "step_s");
+        return base_json_real(base_json_get(run, "time"), "step_s");
     double *sorted = base_new(arena, double, steps->count);
     int count = 0;
     for (const struct base_json *step = steps->child; step; step = step->next) {
         if (step->kind != BASE_JSON_NUMBER) return NAN;
         sorted[count++] = step->number;
     }
-    qsort(sorted, (size_t)count, sizeof *sorted, by_value);
+    qsort(sorted, (size_t)count, sizeof *sorted, base_by_value);
     return (sorted[(count - 1) / 2] + sorted[count / 2]) / 2;
 }
 
@@ -119,13 +107,9 @@ static bool has_many_devices(const struct base_json *run)
 static enum base_status read_run(struct base_arena *arena, const char *path, struct measured *measured,
                                  struct base_error *error)
 {
-    const char *text;
-    size_t length;
     const struct base_json *run;
-    BASE_TRY(base_read_file(arena, path, LARGEST_RUN_BYTES, &text, &length, error));
-    if (base_json_parse(arena, text, length, &run, error) != BASE_OK) return base_fail_in(error, "%s", path);
-    const struct base_json *plan = run->kind == BASE_JSON_OBJECT ? base_json_get(run, "plan") : NULL,
-                           *ranks = plan ? base_json_get(run, "rank_count") : NULL;
+    BASE_TRY(base_json_read_file(arena, path, LARGEST_RUN_BYTES, &run, error));
+    const struct base_json *plan = base_json_get(run, "plan"), *ranks = plan ? base_json_get(run, "rank_count") : NULL;
     struct sim_measurement row = {.place = path};
     if (!plan || !base_json_get(run, "loss"))
         return base_fail(error, BASE_INPUT, "%s: is no run; `meshwright run PLAN --json --out RUN.json` writes one",
@@ -136,8 +120,8 @@ static enum base_status read_run(struct base_arena *arena, const char *path, str
                          "run it without --in-process",
                          path);
     if (sim_plan_from_json(arena, plan, &row.plan, error) != BASE_OK) return base_fail_in(error, "%s: plan", path);
-    double step_s = typical_step_s(arena, run), mean_s = number_of(base_json_get(run, "time"), "step_s"),
-           communication_s = number_of(base_json_get(run, "time"), "communication_s");
+    double step_s = typical_step_s(arena, run), mean_s = base_json_real(base_json_get(run, "time"), "step_s"),
+           communication_s = base_json_real(base_json_get(run, "time"), "communication_s");
     if (!(step_s > 0) || !(step_s < 1e9))
         return base_fail(error, BASE_INPUT, "%s: step_s: a list of positive numbers of seconds is needed", path);
     row.step_s = step_s;
@@ -148,26 +132,16 @@ static enum base_status read_run(struct base_arena *arena, const char *path, str
 
 /* ---- the command ---- */
 
-static bool ends_in(const char *text, const char *end)
-{
-    size_t length = strlen(text), tail = strlen(end);
-    return length >= tail && !strcmp(text + length - tail, end);
-}
-
 /* A name for the result, or the file of a profile to calibrate further. */
 static enum base_status read_start(struct base_arena *arena, const char *given, const struct base_json **start,
                                    const char **name, struct base_error *error)
 {
-    const char *text;
-    size_t length;
     *start = NULL;
     *name = given && *given ? given : NULL;
-    if (!given || !ends_in(given, ".json")) return BASE_OK;
-    BASE_TRY(base_read_file(arena, given, LARGEST_RUN_BYTES, &text, &length, error));
-    if (base_json_parse(arena, text, length, start, error) != BASE_OK || sim_profile_check(*start, error) != BASE_OK)
-        return base_fail_in(error, "%s", given);
-    const struct base_json *named = (*start)->kind == BASE_JSON_OBJECT ? base_json_get(*start, "name") : NULL;
-    *name = named && named->kind == BASE_JSON_STRING ? named->string : NULL;
+    if (!given || !base_ends_in(given, ".json")) return BASE_OK;
+    BASE_TRY(base_json_read_file(arena, given, LARGEST_RUN_BYTES, start, error));
+    if (sim_profile_check(*start, error) != BASE_OK) return base_fail_in(error, "%s", given);
+    *name = base_json_string(*start, "name", NULL);
     return BASE_OK;
 }
 
@@ -209,7 +183,7 @@ static enum base_status run_calibrate(struct commands_context *context, const st
     sim_cache_override(context->cache, report.start);
     for (int i = 0; i < arguments->positional_count; i++) {
         const char *file = arguments->positional[i];
-        BASE_TRY((ends_in(file, ".json") ? read_run : read_table)(arena, file, &measured, error));
+        BASE_TRY((base_ends_in(file, ".json") ? read_run : read_table)(arena, file, &measured, error));
     }
     struct sim_calibration calibration;
     request.start = report.start;

@@ -6,16 +6,14 @@
 
 static void put_text(const struct base_json *answer, const char *path, struct base_text *out)
 {
-    const struct base_json *problems = base_json_get(answer, "problems"), *plan = base_json_get(answer, "plan"),
-                           *model = plan ? base_json_get(plan, "model") : NULL, *data = base_json_get(answer, "data"),
-                           *content = data ? base_json_get(data, "content") : NULL;
+    const struct base_json *problems = base_json_get(answer, "problems"), *data = base_json_get(answer, "data");
+    const char *content = base_json_string(data, "content", NULL);
     const bool is_whole = base_json_get(answer, "whole")->kind == BASE_JSON_TRUE;
     base_putf(out, "%s: %s\n", path, is_whole ? "whole" : "NOT whole");
     base_putf(out, "step %.0f of %s: %.0f arrays, %s\n", base_json_number(answer, "step"),
-              model && model->kind == BASE_JSON_STRING ? model->string : "a model",
+              base_json_string(base_json_get(answer, "plan"), "model", "a model"),
               base_json_number(answer, "array_count"), base_bytes(base_json_number(answer, "bytes")));
-    if (content && content->kind == BASE_JSON_STRING)
-        base_putf(out, "data: %s; next row %.0f\n", content->string, base_json_number(data, "next_row"));
+    if (content) base_putf(out, "data: %s; next row %.0f\n", content, base_json_number(data, "next_row"));
     for (const struct base_json *p = problems ? problems->child : NULL; p; p = p->next)
         base_putf(out, "  %s\n", p->string);
 }

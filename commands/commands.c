@@ -35,13 +35,6 @@ static const struct commands_command *find_command(struct base_arena *arena, con
     return NULL;
 }
 
-static bool has_word(int count, const char *const *arguments, const char *word)
-{
-    for (int i = 0; i < count; i++)
-        if (!strcmp(arguments[i], word)) return true;
-    return false;
-}
-
 /* --help, --help all, or --help --json. */
 static bool puts_help(const struct commands_command *command, int count, const char *const *arguments,
                       struct base_text *out)
@@ -49,7 +42,7 @@ static bool puts_help(const struct commands_command *command, int count, const c
     for (int i = 0; i < count; i++) {
         if (strcmp(arguments[i], "--help") != 0 && strcmp(arguments[i], "-h") != 0) continue;
         const bool all = i + 1 < count && !strcmp(arguments[i + 1], "all");
-        if (has_word(count, arguments, "--json")) commands_help_json(command, out);
+        if (base_has_word(count, arguments, "--json")) commands_help_json(command, out);
         else (all ? commands_help_on : commands_help_briefly)(command, out);
         return true;
     }

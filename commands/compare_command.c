@@ -23,9 +23,7 @@ static void put_answer(struct base_json_writer *w, const char *name, const struc
 
 static double number(const struct base_json *answer, const char *object, const char *key)
 {
-    const struct base_json *member = base_json_get(answer, object);
-    const struct base_json *value = member && member->kind == BASE_JSON_OBJECT ? base_json_get(member, key) : NULL;
-    return value && value->kind == BASE_JSON_NUMBER ? value->number : 0;
+    return base_json_number(base_json_get(answer, object), key);
 }
 
 /* Each answer relative to the first. */

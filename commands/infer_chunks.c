@@ -38,15 +38,10 @@ static enum base_status read_chunk(struct commands_context *context, const struc
                                    const char *path, const struct base_json **out, struct base_error *error)
 {
     const struct base_json *document;
-    const char *text;
-    size_t length;
-    BASE_TRY(base_read_file(context->arena, path, LARGEST_CHUNK_BYTES, &text, &length, error));
-    if (base_json_parse(context->arena, text, length, &document, error) != BASE_OK)
-        return base_fail_in(error, "%s", path);
-    const struct base_json *identity = base_json_get(document, "identity"), *period = base_json_get(document, "period"),
-                           *result = base_json_get(document, "result");
-    const bool same = identity && identity->kind == BASE_JSON_STRING && !strcmp(identity->string, chunks->identity) &&
-                      period && base_json_number(document, "period") == (double)chunks->period;
+    BASE_TRY(base_json_read_file(context->arena, path, LARGEST_CHUNK_BYTES, &document, error));
+    const struct base_json *period = base_json_get(document, "period"), *result = base_json_get(document, "result");
+    const bool same = !strcmp(base_json_string(document, "identity", ""), chunks->identity) && period &&
+                      base_json_number(document, "period") == (double)chunks->period;
     if (!same || !result || result->kind != BASE_JSON_OBJECT)
         return base_fail(error, BASE_INPUT,
                          "%s: is a chunk of another plan, mode, data, checkpoint or period; use a directory of its own",

@@ -35,13 +35,11 @@ static enum base_status read_bytes(const struct base_json *document, const char 
 static enum base_status read_verdict(struct base_arena *arena, const struct base_text *answer,
                                      struct reports_judged *out, struct base_error *error)
 {
-    const struct base_json *document, *fits, *message, *seconds;
+    const struct base_json *document, *fits;
     BASE_TRY(base_json_parse(arena, answer->data, answer->length, &document, error));
     fits = base_json_get(document, "fits");
-    message = base_json_get(document, "message");
-    seconds = base_json_get(document, "seconds");
-    out->message = message && message->kind == BASE_JSON_STRING ? message->string : "";
-    out->seconds = seconds ? seconds->number : 0;
+    out->message = base_json_string(document, "message", "");
+    out->seconds = base_json_number(document, "seconds");
     out->answered = fits && (fits->kind == BASE_JSON_TRUE || fits->kind == BASE_JSON_FALSE);
     if (!out->answered) return BASE_OK;
     out->fits = fits->kind == BASE_JSON_TRUE;

@@ -10,15 +10,6 @@ struct zoo_row {
     int64_t parameter_count, adafactor_bytes, adamw_bytes; /* the last two: optimizer state */
 };
 
-/* Elements and bytes of all parameters and of the optimizer's state, nothing sharded. */
-static enum base_status count_whole(const struct model_parameter *parameters, int count, enum model_optimizer optimizer,
-                                    const struct model_adafactor *adafactor, struct model_device_state *out,
-                                    struct base_error *error)
-{
-    return model_device_state(parameters, count, &(struct model_rules){0}, &(struct topo_axes){0}, optimizer, adafactor,
-                              out, error);
-}
-
 static enum base_status fill_zoo_row(struct base_arena *arena, struct zoo_row *row, struct base_error *error)
 {
     const struct model_parameter *parameters;
@@ -27,8 +18,8 @@ static enum base_status fill_zoo_row(struct base_arena *arena, struct zoo_row *r
     int count;
     BASE_TRY(model_config_parse(arena, row->model->name, &row->config, error));
     BASE_TRY(model_parameters(arena, &row->config, &parameters, &count, error));
-    BASE_TRY(count_whole(parameters, count, MODEL_ADAFACTOR, &defaults, &adafactor, error));
-    BASE_TRY(count_whole(parameters, count, MODEL_ADAMW, &defaults, &adamw, error));
+    BASE_TRY(model_whole_state(parameters, count, MODEL_ADAFACTOR, &defaults, &adafactor, error));
+    BASE_TRY(model_whole_state(parameters, count, MODEL_ADAMW, &defaults, &adamw, error));
     row->parameter_count = adafactor.parameter_count;
     row->adafactor_bytes = adafactor.optimizer_state_bytes;
     row->adamw_bytes = adamw.optimizer_state_bytes;

@@ -48,15 +48,6 @@ static enum base_status read_optimizer(struct base_arena *arena, const struct ba
     return model_adafactor_parse(arena, adafactor, &out->adafactor, error);
 }
 
-/* Elements and bytes of all parameters and of the optimizer's state, nothing sharded. */
-static enum base_status count_whole(const struct model_parameter *parameters, int count, enum model_optimizer optimizer,
-                                    const struct model_adafactor *adafactor, struct model_device_state *out,
-                                    struct base_error *error)
-{
-    return model_device_state(parameters, count, &(struct model_rules){0}, &(struct topo_axes){0}, optimizer, adafactor,
-                              out, error);
-}
-
 static enum base_status take_inventory(struct commands_context *context, const struct base_arguments *arguments,
                                        struct inventory *out, struct base_error *error)
 {
@@ -73,7 +64,7 @@ static enum base_status take_inventory(struct commands_context *context, const s
     BASE_TRY(read_optimizer(arena, arguments, out, error));
     if (mesh) BASE_TRY(topo_axes_parse(arena, mesh, "mesh", &out->mesh, error));
     BASE_TRY(read_parameters(context, arguments, out, error));
-    BASE_TRY(count_whole(out->parameters, out->count, out->optimizer, &out->adafactor, &out->whole, error));
+    BASE_TRY(model_whole_state(out->parameters, out->count, out->optimizer, &out->adafactor, &out->whole, error));
     if (!mesh) return BASE_OK;
     return model_device_state(out->parameters, out->count, &out->rules, &out->mesh, out->optimizer, &out->adafactor,
                               &out->device, error);

@@ -29,27 +29,17 @@ static bool is_gin(const char *path)
     return commands_ends_in(path, "gin");
 }
 
-static enum base_status read_document(struct commands_context *context, const char *path, const struct base_json **out,
-                                      struct base_error *error)
-{
-    const char *text;
-    size_t length;
-    BASE_TRY(base_read_file(context->arena, path, LARGEST_DOCUMENT_BYTES, &text, &length, error));
-    if (base_json_parse(context->arena, text, length, out, error) != BASE_OK) return base_fail_in(error, "%s", path);
-    return BASE_OK;
-}
-
 enum base_status commands_saved_document(struct commands_context *context, const char *path,
                                          const struct base_json **out, struct base_error *error)
 {
-    return read_document(context, path, out, error);
+    return base_json_read_file(context->arena, path, LARGEST_DOCUMENT_BYTES, out, error);
 }
 
 enum base_status commands_answer_document(struct commands_context *context, const char *path,
                                           const struct base_json **out, struct base_error *error)
 {
-    if (!is_gin(path)) BASE_TRY(read_document(context, path, out, error));
-    if (!is_gin(path) && (*out)->kind == BASE_JSON_OBJECT && base_json_get(*out, "memory")) return BASE_OK;
+    if (!is_gin(path)) BASE_TRY(commands_saved_document(context, path, out, error));
+    if (!is_gin(path) && base_json_get(*out, "memory")) return BASE_OK;
     const char *const words[] = {path, "--detail"};
     return ask(context, "predict", words, BASE_COUNT(words), out, error);
 }
@@ -105,7 +95,7 @@ enum base_status commands_mesh_document(struct commands_context *context, const 
     struct sim_plan_text text;
     struct sim_plan plan;
     struct base_text document = {.arena = context->arena};
-    if (!is_gin(path)) BASE_TRY(read_document(context, path, out, error));
+    if (!is_gin(path)) BASE_TRY(commands_saved_document(context, path, out, error));
     if (!is_gin(path) && (*out)->kind == BASE_JSON_OBJECT && base_json_get(*out, "devices")) return BASE_OK;
     BASE_TRY(commands_read_plan(context, path, &text, error));
     enum base_status status =

@@ -12,7 +12,7 @@ enum { LARGEST_RUN_BYTES = 64 << 20 };
 static enum base_status word(const struct base_json *entry, const char *key, const char *const *names, int count,
                              int *out, struct base_error *error)
 {
-    const struct base_json *value = entry->kind == BASE_JSON_OBJECT ? base_json_get(entry, key) : NULL;
+    const struct base_json *value = base_json_get(entry, key);
     if (!value || value->kind != BASE_JSON_STRING)
         return base_fail(error, BASE_INPUT, "timeline: %s: a string is needed", key);
     return base_parse_word(value->string, key, names, count, out, error);
@@ -26,7 +26,7 @@ static enum base_status read_entry(const struct base_json *item, struct sim_entr
                                                                                                 "collective"};
     static const enum sim_bound bounds[] = {SIM_BY_COMPUTE, SIM_BY_MEMORY, SIM_BY_COMMUNICATION};
     int phase, kind;
-    const struct base_json *name = item->kind == BASE_JSON_OBJECT ? base_json_get(item, "name") : NULL;
+    const struct base_json *name = base_json_get(item, "name");
     if (!name || name->kind != BASE_JSON_STRING)
         return base_fail(error, BASE_INPUT, "timeline: name: a string is needed");
     BASE_TRY(word(item, "phase", phases, BASE_COUNT(phases), &phase, error));
@@ -165,12 +165,6 @@ static enum base_status report_plan(struct commands_context *context, struct sim
 
 /* ---- the command ---- */
 
-static bool ends_in(const char *text, const char *end)
-{
-    size_t length = strlen(text), tail = strlen(end);
-    return length >= tail && !strcmp(text + length - tail, end);
-}
-
 static enum base_status format_of(const char *path, enum reports_format *out, struct base_error *error)
 {
     static const struct {
@@ -179,7 +173,7 @@ static enum base_status format_of(const char *path, enum reports_format *out, st
     } formats[] = {{".md", REPORTS_MARKDOWN}, {".html", REPORTS_TEXT}, {".txt", REPORTS_TEXT}};
     *out = REPORTS_TEXT;
     for (int i = 0; i < BASE_COUNT(formats) && path; i++)
-        if (ends_in(path, formats[i].ending)) return *out = formats[i].format, BASE_OK;
+        if (base_ends_in(path, formats[i].ending)) return *out = formats[i].format, BASE_OK;
     return path ? base_fail(error, BASE_INPUT, "--out: %s: its name says no form; use .html, .md or .txt", path)
                 : BASE_OK;
 }
@@ -213,8 +207,6 @@ static enum base_status run_report(struct commands_context *context, const struc
                                    struct base_text *out, struct base_error *error)
 {
     enum reports_format format = REPORTS_TEXT;
-    const char *text;
-    size_t length;
     const struct base_json *document;
     if (!arguments->positional_count)
         return base_fail(error, BASE_USAGE,
@@ -223,15 +215,13 @@ static enum base_status run_report(struct commands_context *context, const struc
     if (!context->json || context->page) BASE_TRY(format_of(base_argument(arguments, "--out"), &format, error));
     BASE_TRY(commands_profile(context, arguments, error));
     struct sim_plan_text plan = {{0}};
-    if (ends_in(path, ".gin")) {
+    if (base_ends_in(path, ".gin")) {
         BASE_TRY(commands_read_plan(context, path, &plan, error));
         const char *wanted = commands_topology_wanted(context, path, &plan);
         if (wanted) return base_fail(error, BASE_INPUT, "%s", wanted);
         return report_plan(context, plan, format, out, error);
     }
-    BASE_TRY(base_read_file(context->arena, path, LARGEST_RUN_BYTES, &text, &length, error));
-    if (base_json_parse(context->arena, text, length, &document, error) != BASE_OK)
-        return base_fail_in(error, "%s", path);
+    BASE_TRY(base_json_read_file(context->arena, path, LARGEST_RUN_BYTES, &document, error));
     if (context->page && is_answer(document)) return put_answer(context, document, out);
     if (document->kind != BASE_JSON_OBJECT || !base_json_get(document, "loss")) {
         BASE_TRY(read_plan(context, path, document, &plan, error));

@@ -149,7 +149,7 @@ static enum base_status override_profile(struct commands_context *context, const
     BASE_TRY(base_parse_bytes(given, "--memory-bytes", INT64_C(1) << 50, &bytes, error));
     if (!bytes) return base_fail(error, BASE_INPUT, "--memory-bytes: 0 bytes hold nothing; use a number such as 4GiB");
     const struct base_json *profile = sim_cache_overrides(context->cache),
-                           *constants = profile ? base_json_get(profile, "constants") : NULL, *document;
+                           *constants = base_json_get(profile, "constants"), *document;
     struct base_text text = {.arena = context->arena};
     struct base_json_writer w = {.text = &text, .layout = BASE_JSON_ONE_LINE};
     base_json_open(&w, '{');

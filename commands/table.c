@@ -16,21 +16,14 @@ void commands_table_put(struct commands_table *table, const char *text)
     if (table->count < table->capacity) table->cells[table->count++] = text;
 }
 
-/* Width on the screen: UTF-8's following bytes take no room. */
-static int width(const char *text)
-{
-    int columns = 0;
-    for (; *text; text++) columns += ((unsigned char)*text & 0xc0) != 0x80;
-    return columns;
-}
-
 void commands_table_write(const struct commands_table *table, struct base_text *out)
 {
     int widths[MOST_COLUMNS] = {0};
     for (int i = 0; i < table->count; i++)
-        if (width(table->cells[i]) > widths[i % table->columns]) widths[i % table->columns] = width(table->cells[i]);
+        if (base_text_width(table->cells[i]) > widths[i % table->columns])
+            widths[i % table->columns] = base_text_width(table->cells[i]);
     for (int i = 0; i < table->count; i++) {
-        int column = i % table->columns, padding = widths[column] - width(table->cells[i]);
+        int column = i % table->columns, padding = widths[column] - base_text_width(table->cells[i]);
         bool last = column == table->columns - 1, right = table->align[column] == 'r';
         base_putf(out, "%*s%s%*s%s", right ? padding : 0, "", table->cells[i], right || last ? 0 : padding, "",
                   last ? "\n" : "  ");

@@ -12,9 +12,7 @@ bool commands_lists_topologies(const struct sim_plan_text *plan)
 
 bool commands_is_simulated(const struct commands_context *context)
 {
-    const struct base_json *overrides = sim_cache_overrides(context->cache),
-                           *network = overrides ? base_json_get(overrides, "network") : NULL;
-    return network && network->kind == BASE_JSON_STRING && !strcmp(network->string, "simulated");
+    return !strcmp(base_json_string(sim_cache_overrides(context->cache), "network", ""), "simulated");
 }
 
 /* Duplicates are answered once. */

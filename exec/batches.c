@@ -112,12 +112,6 @@ static enum base_status read_batch(struct base_arena *arena, const struct sim_pl
     return BASE_OK;
 }
 
-static bool ends_in(const char *text, const char *end)
-{
-    size_t length = strlen(text), tail = strlen(end);
-    return length >= tail && !strcmp(text + length - tail, end);
-}
-
 static size_t line_length(const char *at, const char *end)
 {
     const char *newline = memchr(at, '\n', (size_t)(end - at));
@@ -189,7 +183,7 @@ enum base_status exec_inference_batches(struct base_arena *arena, const struct s
     const char *text;
     size_t length;
     BASE_TRY(base_read_file(arena, path, largest_file_bytes, &text, &length, error));
-    if (!ends_in(path, ".jsonl")) return exec_inference_texts(arena, plan, path, text, length, out, count, error);
+    if (!base_ends_in(path, ".jsonl")) return exec_inference_texts(arena, plan, path, text, length, out, count, error);
     const int64_t lines = count_lines(text, text + length);
     if (!lines) return base_fail(error, BASE_INPUT, "%s: has no batch; one JSON object a line is needed", path);
     struct exec_batch *batches = base_new(arena, struct exec_batch, lines);
@@ -228,7 +222,7 @@ enum base_status exec_data_open(struct base_arena *arena, const struct sim_plan 
                                 enum exec_examples_of examples, struct exec_data *out, struct base_error *error)
 {
     struct exec_data data = {.plan = plan, .held_out = examples == EXEC_HELD_OUT, .content = "seeded random tokens"};
-    if (path && ends_in(path, ".jsonl")) BASE_TRY(read_file(arena, plan, path, count, &data, error));
+    if (path && base_ends_in(path, ".jsonl")) BASE_TRY(read_file(arena, plan, path, count, &data, error));
     else if (path) {
         data.corpus = base_new(arena, struct exec_corpus, 1);
         BASE_TRY(exec_corpus_open(arena, plan, path, examples, data.corpus, error));

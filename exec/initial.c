@@ -33,12 +33,6 @@ static float truncated_normal(uint64_t bits)
     return fabsf(x) > 2.0f ? 0.0f : x;
 }
 
-static bool ends_with(const char *path, const char *end)
-{
-    size_t length = strlen(path), tail = strlen(end);
-    return length >= tail && !strcmp(path + length - tail, end);
-}
-
 struct initializer {
     enum distribution distribution;
     double scale;
@@ -56,23 +50,23 @@ static struct initializer dense_initializer_of(const struct sim_plan *plan, cons
     const struct model_config *c = plan->config;
     const double truncation = 0.87962566103423978; /* standard deviation of a normal distribution truncated at two */
     double embed = (double)c->emb_dim;
-    if (ends_with(array->path, ".scale")) return (struct initializer){ONES, 1};
-    if (ends_with(array->path, ".bias")) return (struct initializer){ZEROS, 0};
-    if (ends_with(array->path, ".embedding")) return (struct initializer){NORMAL, 1};
-    if (ends_with(array->path, ".rel_embedding")) {
+    if (base_ends_in(array->path, ".scale")) return (struct initializer){ONES, 1};
+    if (base_ends_in(array->path, ".bias")) return (struct initializer){ZEROS, 0};
+    if (base_ends_in(array->path, ".embedding")) return (struct initializer){NORMAL, 1};
+    if (base_ends_in(array->path, ".rel_embedding")) {
         double buckets = (double)array->shape[array->rank - 1], heads = fan_in(array) / buckets;
         return (struct initializer){UNIFORM, sqrt(3 / ((heads + buckets) / 2))};
     }
-    if (ends_with(array->path, ".query.kernel"))
+    if (base_ends_in(array->path, ".query.kernel"))
         return (struct initializer){NORMAL, sqrt(1 / embed / (double)c->head_dim)};
-    if (ends_with(array->path, ".key.kernel") || ends_with(array->path, ".value.kernel"))
+    if (base_ends_in(array->path, ".key.kernel") || base_ends_in(array->path, ".value.kernel"))
         return (struct initializer){NORMAL, sqrt(1 / embed)};
-    if (ends_with(array->path, ".out.kernel"))
+    if (base_ends_in(array->path, ".out.kernel"))
         return (struct initializer){NORMAL, sqrt(1 / (double)(c->num_heads * c->head_dim))};
-    if (ends_with(array->path, ".router_weights.w.kernel")) return (struct initializer){NORMAL, 0.02};
+    if (base_ends_in(array->path, ".router_weights.w.kernel")) return (struct initializer){NORMAL, 0.02};
     bool expert = strstr(array->path, ".mlp.expert.") != NULL;
     double hidden = (double)(expert ? c->experts.mlp_dim : c->mlp_dim),
-           fan = ends_with(array->path, ".wo.kernel") ? hidden : embed;
+           fan = base_ends_in(array->path, ".wo.kernel") ? hidden : embed;
     return (struct initializer){TRUNCATED_NORMAL, sqrt(1 / fan) / truncation};
 }
 
@@ -80,8 +74,8 @@ static struct initializer dense_initializer_of(const struct sim_plan *plan, cons
 static struct initializer initializer_of(const struct sim_plan *plan, const struct exec_array *array)
 {
     struct initializer initializer = dense_initializer_of(plan, array);
-    bool scaled = plan->config->family == MODEL_MOE_T5 && ends_with(array->path, ".kernel") &&
-                  !ends_with(array->path, ".router_weights.w.kernel");
+    bool scaled = plan->config->family == MODEL_MOE_T5 && base_ends_in(array->path, ".kernel") &&
+                  !base_ends_in(array->path, ".router_weights.w.kernel");
     if (scaled) initializer.scale *= sqrt(0.1);
     return initializer;
 }

@@ -46,7 +46,7 @@ static enum base_status need_int(const struct base_json *document, const char *k
                                  int64_t *out, struct base_error *error)
 {
     const struct base_json *value;
-    BASE_TRY(exec_need_member(document, key, BASE_JSON_NUMBER, &value, error));
+    BASE_TRY(base_json_need(document, key, BASE_JSON_NUMBER, &value, error));
     return base_json_int(value, key, low, high, out, error);
 }
 
@@ -61,12 +61,12 @@ static enum base_status read_document(const struct base_json *document, const ch
     BASE_TRY(need_int(document, "save", 1, largest, &out->save, error));
     BASE_TRY(need_int(document, "step", 0, INT32_MAX, &out->step, error));
     BASE_TRY(need_int(document, "seed", -largest, largest, &out->seed, error));
-    BASE_TRY(exec_need_member(document, "optimizer", BASE_JSON_STRING, &optimizer, error));
-    BASE_TRY(exec_need_member(document, "model", BASE_JSON_OBJECT, &out->model, error));
-    BASE_TRY(exec_need_member(document, "arrays", BASE_JSON_OBJECT, &out->arrays, error));
-    BASE_TRY(exec_need_member(document, "plan", BASE_JSON_OBJECT, &out->plan, error));
+    BASE_TRY(base_json_need(document, "optimizer", BASE_JSON_STRING, &optimizer, error));
+    BASE_TRY(base_json_need(document, "model", BASE_JSON_OBJECT, &out->model, error));
+    BASE_TRY(base_json_need(document, "arrays", BASE_JSON_OBJECT, &out->arrays, error));
+    BASE_TRY(base_json_need(document, "plan", BASE_JSON_OBJECT, &out->plan, error));
     out->data = base_json_get(document, "data"); /* earlier versions wrote none */
-    if (out->data) BASE_TRY(exec_need_member(out->data, "content", BASE_JSON_STRING, &content, error));
+    if (out->data) BASE_TRY(base_json_need(out->data, "content", BASE_JSON_STRING, &content, error));
     out->optimizer = optimizer->string;
     return BASE_OK;
 }

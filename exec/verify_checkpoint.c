@@ -24,7 +24,7 @@ static void note(struct verifying *v, const char *problem)
 /* Reads the shape from the manifest; chunks are checked against it. */
 static enum base_status read_shape(const struct base_json *entry, struct exec_array *out, struct base_error *error)
 {
-    const struct base_json *shape = entry->kind == BASE_JSON_OBJECT ? base_json_get(entry, "shape") : NULL;
+    const struct base_json *shape = base_json_get(entry, "shape");
     *out = (struct exec_array){.path = entry->key};
     if (!shape || shape->kind != BASE_JSON_ARRAY || shape->count > MODEL_MAX_RANK)
         return base_fail(error, BASE_INPUT, "%.200s: shape: a list of sizes is needed", entry->key);

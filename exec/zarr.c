@@ -25,20 +25,11 @@ const char *exec_shape_text(struct base_arena *arena, const int64_t *shape, int 
 
 /* ---- metadata ---- */
 
-enum base_status exec_need_member(const struct base_json *document, const char *key, enum base_json_kind kind,
-                                  const struct base_json **out, struct base_error *error)
-{
-    *out = base_json_get(document, key);
-    if (!*out) return base_fail(error, BASE_INPUT, "%s: is missing", key);
-    if ((*out)->kind != kind) return base_fail(error, BASE_INPUT, "%s: is %s", key, base_json_kind_name((*out)->kind));
-    return BASE_OK;
-}
-
 static enum base_status read_sizes(const struct base_json *document, const char *key, int64_t *sizes, int *rank,
                                    struct base_error *error)
 {
     const struct base_json *list;
-    BASE_TRY(exec_need_member(document, key, BASE_JSON_ARRAY, &list, error));
+    BASE_TRY(base_json_need(document, key, BASE_JSON_ARRAY, &list, error));
     if (list->count > MODEL_MAX_RANK)
         return base_fail(error, BASE_INPUT, "%s: has %d dimensions, more than any parameter", key, list->count);
     *rank = 0;
@@ -51,8 +42,7 @@ static enum base_status read_layout(const struct base_json *document, struct exe
 {
     const struct base_json *order = base_json_get(document, "order"), *filters = base_json_get(document, "filters"),
                            *separator = base_json_get(document, "dimension_separator");
-    const struct base_json *compressor = base_json_get(document, "compressor"),
-                           *id = compressor ? base_json_get(compressor, "id") : NULL;
+    const struct base_json *compressor = base_json_get(document, "compressor"), *id = base_json_get(compressor, "id");
     if (order && (order->kind != BASE_JSON_STRING || strcmp(order->string, "C") != 0))
         return base_fail(error, BASE_INPUT, "order: only \"C\", row-major, is read");
     if (filters && filters->kind != BASE_JSON_NULL) return base_fail(error, BASE_INPUT, "filters: unsupported");
@@ -94,14 +84,14 @@ enum base_status exec_zarr_read(struct base_arena *arena, const char *path, stru
     memset(out, 0, sizeof *out);
     BASE_TRY(base_read_stored_file(arena, file, LARGEST_METADATA_BYTES, &text, &length, error));
     enum base_status status = base_json_parse(arena, text, length, &document, error);
-    if (status == BASE_OK) status = exec_need_member(document, "zarr_format", BASE_JSON_NUMBER, &format, error);
+    if (status == BASE_OK) status = base_json_need(document, "zarr_format", BASE_JSON_NUMBER, &format, error);
     if (status == BASE_OK) status = base_json_int(format, "zarr_format", 2, 2, &version, error);
     if (status == BASE_OK) status = read_sizes(document, "shape", out->shape, &out->rank, error);
     if (status == BASE_OK) status = read_sizes(document, "chunks", out->chunks, &chunk_rank, error);
     if (status == BASE_OK && chunk_rank != out->rank)
         status = base_fail(error, BASE_INPUT, "chunks: has %d dimensions, shape %d", chunk_rank, out->rank);
     if (status == BASE_OK) status = check_chunks(arena, out, error);
-    if (status == BASE_OK) status = exec_need_member(document, "dtype", BASE_JSON_STRING, &dtype, error);
+    if (status == BASE_OK) status = base_json_need(document, "dtype", BASE_JSON_STRING, &dtype, error);
     if (status == BASE_OK) status = read_layout(document, out, error);
     if (status != BASE_OK) return base_fail_in(error, "%s", file);
     snprintf(out->dtype, sizeof out->dtype, "%s", dtype->string);

@@ -27,9 +27,6 @@ enum base_status exec_zarr_make(struct base_arena *arena, const char *path, cons
 enum base_status exec_zarr_write_chunk(struct base_arena *arena, const char *path, const struct exec_zarr *z,
                                        const int64_t *index, const void *elements, size_t bytes,
                                        struct base_error *error);
-/* BASE_INPUT: the document lacks the member, or it is of another kind. */
-enum base_status exec_need_member(const struct base_json *document, const char *key, enum base_json_kind kind,
-                                  const struct base_json **out, struct base_error *error);
 int64_t exec_product(const int64_t *sizes, int rank);
 const char *exec_shape_text(struct base_arena *arena, const int64_t *shape, int rank); /* "[2, 3]" */
 

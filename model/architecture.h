@@ -28,6 +28,8 @@ struct model_rules {
     const struct model_rule *rules;
     int count;
 };
+bool model_same_axes(const struct model_axes *a, const struct model_axes *b);
+bool model_rules_name(const struct model_rules *rules, const char *logical); /* one of them is of that axis */
 
 /* Whether queries attend to later keys. */
 enum model_direction { MODEL_BIDIRECTIONAL, MODEL_CAUSAL };
@@ -43,8 +45,6 @@ extern const char *const model_rule_sets[MODEL_RULE_SETS];
  * the names of a JSON list live in the arena. */
 enum base_status model_rules_parse(struct base_arena *arena, const char *text, struct model_rules *out,
                                    struct base_error *error);
-bool model_rules_name(const struct model_rules *rules, const char *logical); /* one of them is for this logical axis */
-bool model_same_axes(const struct model_axes *a, const struct model_axes *b);
 
 enum model_fallback { MODEL_AXIS_IS_UNSHARDED, MODEL_RAISE_ERROR, MODEL_NO_CONSTRAINT };
 enum model_outcome { MODEL_CONSTRAINT, MODEL_NOOP };
@@ -244,6 +244,8 @@ enum base_status model_overrides_find(const struct model_overrides *overrides, c
 enum base_status model_overrides_apply(struct base_arena *arena, const struct model_overrides *overrides,
                                        const struct model_parameter *parameters, int count,
                                        const struct model_parameter **out, struct base_error *error);
+/* Their dimensions have the same logical axes. */
+bool model_same_names(const struct model_parameter *a, const struct model_parameter *b);
 /* The same parameter in the first layer that has it (sparse layers have others than dense ones); itself if it is in no
  * layer. */
 const struct model_parameter *model_of_first_layer(struct base_arena *arena, const struct model_parameter *parameters,

@@ -140,11 +140,15 @@ bool model_is_of_experts(const char *path);
 
 /* Parameters, sharded exactly, and their optimizer state as T5X shards it. v_row and v_col are replicated, except
  * experts' over the expert axis of a mesh that has one; the rest is like the parameter. adafactor is read for
- * MODEL_ADAFACTOR alone. No rules and an empty mesh give the whole state. */
+ * MODEL_ADAFACTOR alone. */
 enum base_status model_device_state(const struct model_parameter *parameters, int count,
                                     const struct model_rules *rules, const struct topo_axes *mesh,
                                     enum model_optimizer optimizer, const struct model_adafactor *adafactor,
                                     struct model_device_state *out, struct base_error *error);
+/* The same of one device that has all of it. */
+enum base_status model_whole_state(const struct model_parameter *parameters, int count, enum model_optimizer optimizer,
+                                   const struct model_adafactor *adafactor, struct model_device_state *out,
+                                   struct base_error *error);
 
 /* huggingface.c: a config.json of Hugging Face's transformers as one line of a model's grammar. BASE_INPUT names a
  * family or a feature that is not modelled. */

@@ -149,7 +149,7 @@ const struct model_parameter *model_parameter_of_tensor(struct base_arena *arena
     return model_parameter_find(parameters, count, model_layer_path(arena, config, name, 0));
 }
 
-static bool same_axes(const struct model_parameter *a, const struct model_parameter *b)
+bool model_same_names(const struct model_parameter *a, const struct model_parameter *b)
 {
     bool same = a->rank == b->rank;
     for (int i = 0; same && i < a->rank; i++)
@@ -173,7 +173,7 @@ const struct model_parameter *model_of_first_layer(struct base_arena *arena, con
 bool model_is_like_first_layer(struct base_arena *arena, const struct model_parameter *parameters, int count,
                                const struct model_parameter *parameter)
 {
-    return same_axes(model_of_first_layer(arena, parameters, count, parameter), parameter);
+    return model_same_names(model_of_first_layer(arena, parameters, count, parameter), parameter);
 }
 
 enum base_status model_check_layers_alike(struct base_arena *arena, const struct model_parameter *parameters, int count,

@@ -392,14 +392,6 @@ struct model_rules model_rules_over_model(struct base_arena *arena, const struct
     return (struct model_rules){all, rules->count + BASE_COUNT(own)};
 }
 
-bool model_same_axes(const struct model_axes *a, const struct model_axes *b)
-{
-    bool same = a->count == b->count && a->unconstrained == b->unconstrained;
-    for (int i = 0; same && i < a->count; i++)
-        same = a->names[i] && b->names[i] ? !strcmp(a->names[i], b->names[i]) : a->names[i] == b->names[i];
-    return same;
-}
-
 bool model_rules_name(const struct model_rules *rules, const char *logical)
 {
     for (int i = 0; i < rules->count; i++)
@@ -447,4 +439,12 @@ struct model_rules model_rules_over_experts(struct base_arena *arena, const stru
     if (!over_experts) count = append_as(rules, "batch", "expert_replicas", all, count);
     if (!over_model) count = append_as(rules, "mlp", "expert_mlp", all, count);
     return (struct model_rules){all, count};
+}
+
+bool model_same_axes(const struct model_axes *a, const struct model_axes *b)
+{
+    bool same = a->count == b->count && a->unconstrained == b->unconstrained;
+    for (int i = 0; same && i < a->count; i++)
+        same = a->names[i] && b->names[i] ? !strcmp(a->names[i], b->names[i]) : a->names[i] == b->names[i];
+    return same;
 }

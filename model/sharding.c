@@ -166,3 +166,11 @@ enum base_status model_device_state(const struct model_parameter *parameters, in
     *out = sum;
     return BASE_OK;
 }
+
+enum base_status model_whole_state(const struct model_parameter *parameters, int count, enum model_optimizer optimizer,
+                                   const struct model_adafactor *adafactor, struct model_device_state *out,
+                                   struct base_error *error)
+{
+    return model_device_state(parameters, count, &(struct model_rules){0}, &(struct topo_axes){0}, optimizer, adafactor,
+                              out, error);
+}

@@ -33,22 +33,17 @@ static void take_given_axes(struct builder *builder, struct builder_parameter *e
     tensor->given_axes = axes;
 }
 
-static bool ends_with(const char *path, const char *end)
-{
-    size_t length = strlen(path), tail = strlen(end);
-    return length >= tail && !strcmp(path + length - tail, end);
-}
-
 /* Kernels and embedding tables. Scales, biases and relative positions are too small, and a router is float32. */
 static bool is_quantized(const char *path)
 {
-    return (ends_with(path, "kernel") && !strstr(path, "router")) || ends_with(path, "embedder/embedding");
+    return (base_ends_in(path, "kernel") && !strstr(path, "router")) || base_ends_in(path, "embedder/embedding");
 }
 
 /* Linear layers inside blocks, as bitsandbytes replaces them; experts are not linear layers. */
 static bool is_four_bits(const char *path)
 {
-    return ends_with(path, "kernel") && !strstr(path, "router") && !strstr(path, "logits") && !strstr(path, "expert/");
+    return base_ends_in(path, "kernel") && !strstr(path, "router") && !strstr(path, "logits") &&
+           !strstr(path, "expert/");
 }
 
 /* Inference restores parameters in any dtype; training has float32, unless the software keeps separate masters. */
@@ -67,7 +62,7 @@ static enum model_dtype parameter_dtype(const struct builder *builder, const cha
  * expert separately. In a table each token has a channel, for look-ups and scores alike. */
 static const char *channels_of(struct builder *builder, const char *path, const struct model_tensor *of)
 {
-    const bool of_expert = of->axes[0] == MODEL_AXIS_EXPERT, is_table = ends_with(path, "embedding"),
+    const bool of_expert = of->axes[0] == MODEL_AXIS_EXPERT, is_table = base_ends_in(path, "embedding"),
                from_embed = is_table || of->dims[of_expert] == MODEL_EMBED;
     char *channels = base_copy(builder->arena, of->labels);
     int count = 0;

@@ -8,11 +8,6 @@ extern const struct base_table embedded_model_zoo_csv, embedded_model_expert_zoo
 /* Dense models, and models with experts, whose columns differ. */
 static const struct base_table *const tables[] = {&embedded_model_zoo_csv, &embedded_model_expert_zoo_csv};
 
-static const char *field(const struct base_table *table, int row, const char *column)
-{
-    return base_table_field(table, row, base_table_column(table, column));
-}
-
 const struct model_zoo_model *model_zoo(struct base_arena *arena, int *count)
 {
     *count = 0;
@@ -20,10 +15,10 @@ const struct model_zoo_model *model_zoo(struct base_arena *arena, int *count)
     struct model_zoo_model *models = base_new(arena, struct model_zoo_model, *count), *next = models;
     for (int t = 0; t < BASE_COUNT(tables); t++)
         for (int row = 0; row < tables[t]->row_count; row++)
-            *next++ = (struct model_zoo_model){.name = field(tables[t], row, "name"),
-                                               .architecture = field(tables[t], row, "architecture"),
-                                               .source = field(tables[t], row, "source"),
-                                               .about = field(tables[t], row, "about")};
+            *next++ = (struct model_zoo_model){.name = base_table_value(tables[t], row, "name"),
+                                               .architecture = base_table_value(tables[t], row, "architecture"),
+                                               .source = base_table_value(tables[t], row, "source"),
+                                               .about = base_table_value(tables[t], row, "about")};
     return models;
 }
 
@@ -55,7 +50,7 @@ static bool is_label(const char *column)
 static const char *line_of(struct base_arena *arena, const struct base_table *table, int row)
 {
     struct base_text line = {.arena = arena};
-    base_putf(&line, "%s:", field(table, row, "architecture"));
+    base_putf(&line, "%s:", base_table_value(table, row, "architecture"));
     bool any = false;
     for (int i = 0; i < table->column_count; i++) {
         const char *column = table->cells[i], *value = base_table_field(table, row, i);
@@ -72,7 +67,7 @@ static const char *find_line(struct base_arena *arena, const char *name)
 {
     for (int t = 0; t < BASE_COUNT(tables); t++)
         for (int row = 0; row < tables[t]->row_count; row++)
-            if (!strcmp(field(tables[t], row, "name"), name)) return line_of(arena, tables[t], row);
+            if (!strcmp(base_table_value(tables[t], row, "name"), name)) return line_of(arena, tables[t], row);
     return NULL;
 }
 

@@ -37,12 +37,6 @@ bool plots_error_is_large(double error_frac)
     return fabs(error_frac) > plots_large_error_frac * (1 + 1e-9);
 }
 
-static int compare_doubles(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static void count_verdicts(struct plots_finding *finding, const struct plots_comparison_row *row)
 {
     bool exceeded = row->measured == PLOTS_MEMORY_EXCEEDED && row->predicted != PLOTS_MEMORY_UNKNOWN;
@@ -67,7 +61,7 @@ struct plots_finding plots_find(struct base_arena *arena, const struct plots_com
     }
     if (finding.pair_count == 0) return finding;
     int n = finding.pair_count;
-    qsort(errors, (size_t)n, sizeof *errors, compare_doubles);
+    qsort(errors, (size_t)n, sizeof *errors, base_by_value);
     finding.mean_error_frac = sum / n;
     finding.median_error_frac = (errors[(n - 1) / 2] + errors[n / 2]) / 2;
     return finding;

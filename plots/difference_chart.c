@@ -33,10 +33,10 @@ static enum base_status put_parts(struct plots_canvas *canvas, const struct plot
     enum { MOST = 8 };
     struct plots_bar bars[MOST];
     int shown = 0;
-    const struct base_json *a = plots_member(r->document, of, BASE_JSON_OBJECT),
-                           *b = plots_member(r->other, of, BASE_JSON_OBJECT);
+    const struct base_json *a = base_json_find(r->document, of, BASE_JSON_OBJECT),
+                           *b = base_json_find(r->other, of, BASE_JSON_OBJECT);
     for (int i = 0; i < count; i++) {
-        double before = plots_number(a, parts[i].key), after = plots_number(b, parts[i].key);
+        double before = base_json_real(a, parts[i].key), after = base_json_real(b, parts[i].key);
         if (parts[i].colour == PLOTS_CACHE) before = fmax(before, 0), after = fmax(after, 0); /* training has none */
         if (!isfinite(before) || !isfinite(after))
             return base_fail(error, BASE_INPUT, "%s: %s.%s is needed in both answers", r->path, of, parts[i].key);
@@ -60,8 +60,8 @@ static const char *changes_of(struct base_arena *arena, const struct base_json *
     enum { READABLE = 4 };
     struct base_text text = {.arena = arena};
     int count = 0;
-    const struct base_json *plans[] = {plots_member(a, "plan", BASE_JSON_OBJECT),
-                                       plots_member(b, "plan", BASE_JSON_OBJECT)};
+    const struct base_json *plans[] = {base_json_find(a, "plan", BASE_JSON_OBJECT),
+                                       base_json_find(b, "plan", BASE_JSON_OBJECT)};
     for (int side = 0; side < 2 && plans[0] && plans[1]; side++)
         for (const struct base_json *item = plans[side]->child; item; item = item->next) {
             const struct base_json *values[] = {base_json_get(plans[0], item->key), base_json_get(plans[1], item->key)};
@@ -97,15 +97,15 @@ enum base_status plots_difference(struct base_arena *arena, const struct plots_r
     struct plots_canvas canvas = plots_canvas_of(arena, request);
     const struct base_json *a = request->document, *b = request->other;
     if (!b) return base_fail(error, BASE_USAGE, "plot difference: a second plan or answer is missing");
-    double before_s = plots_number(plots_member(a, "time", BASE_JSON_OBJECT), "step_s"),
-           after_s = plots_number(plots_member(b, "time", BASE_JSON_OBJECT), "step_s"),
-           before_bytes = plots_number(plots_member(a, "memory", BASE_JSON_OBJECT), "peak_bytes"),
-           after_bytes = plots_number(plots_member(b, "memory", BASE_JSON_OBJECT), "peak_bytes");
+    double before_s = base_json_real(base_json_find(a, "time", BASE_JSON_OBJECT), "step_s"),
+           after_s = base_json_real(base_json_find(b, "time", BASE_JSON_OBJECT), "step_s"),
+           before_bytes = base_json_real(base_json_find(a, "memory", BASE_JSON_OBJECT), "peak_bytes"),
+           after_bytes = base_json_real(base_json_find(b, "memory", BASE_JSON_OBJECT), "peak_bytes");
     if (!(before_s > 0) || !(after_s > 0) || !isfinite(before_bytes) || !isfinite(after_bytes))
         return base_fail(error, BASE_INPUT, "%s: time.step_s and memory.peak_bytes are needed in both answers",
                          request->path);
     const char *title = title_of(arena, before_s - after_s, before_bytes - after_bytes,
-                                 plots_member(b, "fits", BASE_JSON_TRUE) != NULL);
+                                 base_json_find(b, "fits", BASE_JSON_TRUE) != NULL);
     const char *changes = changes_of(arena, a, b), *words = plots_answer_words(arena, a);
     double y = plots_heading(&canvas, title,
                              changes ? base_print(arena, "%s; in the second: %s", words, changes)

@@ -34,26 +34,26 @@ static struct plots_series *series_of(struct base_arena *arena, struct growth *g
 static enum base_status read_rows(struct base_arena *arena, const struct plots_request *r, const char *x,
                                   struct growth *g, struct base_error *error)
 {
-    const struct base_json *list = plots_member(r->document, "rows", BASE_JSON_ARRAY);
+    const struct base_json *list = base_json_find(r->document, "rows", BASE_JSON_ARRAY);
     if (!list || !list->count || list->count > MOST_POINTS)
         return base_fail(error, BASE_INPUT, "%s: rows: a list of 1 to %d points is needed", r->path, MOST_POINTS);
     g->best_series = -1;
     g->low_x = g->low_y = HUGE_VAL;
     for (const struct base_json *item = list->child; item; item = item->next) {
-        struct plots_series *s = series_of(arena, g, plots_string(item, "series", ""), list->count);
-        double at = plots_number(item, x), tokens = plots_number(item, "tokens_per_s");
-        bool fits = plots_member(item, "fits", BASE_JSON_TRUE) != NULL;
+        struct plots_series *s = series_of(arena, g, base_json_string(item, "series", ""), list->count);
+        double at = base_json_real(item, x), tokens = base_json_real(item, "tokens_per_s");
+        bool fits = base_json_find(item, "fits", BASE_JSON_TRUE) != NULL;
         if (!s) continue;
         if (!(at > 0) || !(tokens > 0))
             return base_fail(error, BASE_INPUT, "%s: rows: %s and tokens_per_s above 0 are needed", r->path, x);
         struct plots_series_point *p = &((struct plots_series_point *)s->points)[s->count++];
         *p = (struct plots_series_point){
-            at, tokens, fits, plots_member(item, "asked", BASE_JSON_TRUE) != NULL,
-            base_print(arena, "%s%s%.0f%s, %s: %s target tokens/s, %s of %s%s", plots_string(item, "topology", ""),
-                       *plots_string(item, "topology", "") ? ", batch " : "batch ", plots_number(item, "batch_size"),
-                       "", s->name, plots_amount(arena, PLOTS_COUNT, tokens),
-                       plots_amount(arena, PLOTS_GIB, plots_number(item, "peak_bytes")),
-                       plots_amount(arena, PLOTS_GIB, plots_number(item, "capacity_bytes")),
+            at, tokens, fits, base_json_find(item, "asked", BASE_JSON_TRUE) != NULL,
+            base_print(arena, "%s%s%.0f%s, %s: %s target tokens/s, %s of %s%s", base_json_string(item, "topology", ""),
+                       *base_json_string(item, "topology", "") ? ", batch " : "batch ",
+                       base_json_real(item, "batch_size"), "", s->name, plots_amount(arena, PLOTS_COUNT, tokens),
+                       plots_amount(arena, PLOTS_GIB, base_json_real(item, "peak_bytes")),
+                       plots_amount(arena, PLOTS_GIB, base_json_real(item, "capacity_bytes")),
                        fits ? "" : ": does not fit")};
         g->point_count++;
         g->low_x = fmin(g->low_x, at), g->high_x = fmax(g->high_x, at), g->high_y = fmax(g->high_y, tokens);
@@ -61,7 +61,7 @@ static enum base_status read_rows(struct base_arena *arena, const struct plots_r
         if (!fits || (g->best_series >= 0 && tokens <= g->best.y)) continue;
         g->best = *p;
         g->best_series = (int)(s - g->series);
-        g->best_topology = plots_clean(arena, plots_string(item, "topology", ""));
+        g->best_topology = plots_clean(arena, base_json_string(item, "topology", ""));
     }
     return BASE_OK;
 }

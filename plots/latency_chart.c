@@ -26,9 +26,9 @@ struct front {
 /* "batch 64 x 4 · 4,2,1,1 · standard:1,1" */
 static const char *words_of(struct base_arena *arena, const struct base_json *plan)
 {
-    const double decodes = plots_number(plan, "num_decodes");
+    const double decodes = base_json_real(plan, "num_decodes");
     struct base_text text = {.arena = arena};
-    base_putf(&text, "batch %.0f", plots_number(plan, "batch_size"));
+    base_putf(&text, "batch %.0f", base_json_real(plan, "batch_size"));
     if (decodes > 1) base_putf(&text, " × %.0f", decodes);
     base_putf(&text, " · %s", plots_plan_words(arena, plan));
     return text.data;
@@ -37,8 +37,8 @@ static const char *words_of(struct base_arena *arena, const struct base_json *pl
 static enum base_status read_front(struct base_arena *arena, const struct plots_request *r, struct front *f,
                                    struct base_error *error)
 {
-    const struct base_json *list = plots_member(r->document, "latency_front", BASE_JSON_ARRAY),
-                           *search = plots_member(r->document, "search", BASE_JSON_OBJECT);
+    const struct base_json *list = base_json_find(r->document, "latency_front", BASE_JSON_ARRAY),
+                           *search = base_json_find(r->document, "search", BASE_JSON_OBJECT);
     if (!list || !list->count || list->count > MOST_POINTS)
         return base_fail(error, BASE_INPUT,
                          "%s: has no latency front; use `tune --objective latency_s --json --out FILE` to write one",
@@ -46,8 +46,8 @@ static enum base_status read_front(struct base_arena *arena, const struct plots_
     f->points = base_new(arena, struct point, list->count);
     for (const struct base_json *item = list->child; item; item = item->next) {
         struct point *p = &f->points[f->count++];
-        *p = (struct point){words_of(arena, plots_member(item, "plan", BASE_JSON_OBJECT)),
-                            plots_number(item, "latency_s"), plots_number(item, "tokens_per_s"), 0, 0};
+        *p = (struct point){words_of(arena, base_json_find(item, "plan", BASE_JSON_OBJECT)),
+                            base_json_real(item, "latency_s"), base_json_real(item, "tokens_per_s"), 0, 0};
         const bool rises = f->count == 1 || (p->latency_s > p[-1].latency_s && p->tokens_per_s > p[-1].tokens_per_s);
         if (!(p->latency_s > 0) || !(p->tokens_per_s > 0) || !rises || isinf(p->latency_s) || isinf(p->tokens_per_s))
             return base_fail(error, BASE_INPUT,
@@ -56,8 +56,8 @@ static enum base_status read_front(struct base_arena *arena, const struct plots_
                              r->path, f->count - 1);
     }
     while (f->points[f->knee].tokens_per_s < f->points[f->count - 1].tokens_per_s / 2) f->knee++;
-    f->most_latency_s = plots_number(search, "max_latency_s");
-    f->least_tokens_per_s = plots_number(search, "min_tokens_per_s");
+    f->most_latency_s = base_json_real(search, "max_latency_s");
+    f->least_tokens_per_s = base_json_real(search, "min_tokens_per_s");
     return BASE_OK;
 }
 

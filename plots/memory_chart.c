@@ -38,7 +38,7 @@ struct chart {
 static enum base_status read_numbers(const struct base_json *from, const char *key, int count, double *out,
                                      const char *path, struct base_error *error)
 {
-    const struct base_json *list = plots_member(from, key, BASE_JSON_ARRAY);
+    const struct base_json *list = base_json_find(from, key, BASE_JSON_ARRAY);
     if (!list || list->count != count)
         return base_fail(error, BASE_INPUT, "%s: memory_timeline.%s: a list of %d numbers is needed", path, key, count);
     const struct base_json *item = list->child;
@@ -48,10 +48,10 @@ static enum base_status read_numbers(const struct base_json *from, const char *k
 
 static enum base_status read_moments(const struct plots_request *r, struct chart *c, struct base_error *error)
 {
-    const struct base_json *line = plots_member(r->document, "memory_timeline", BASE_JSON_OBJECT),
-                           *at = plots_member(line, "at_s", BASE_JSON_ARRAY),
-                           *names = plots_member(line, "operation", BASE_JSON_ARRAY);
-    if (plots_member(r->document, "pipeline", BASE_JSON_OBJECT))
+    const struct base_json *line = base_json_find(r->document, "memory_timeline", BASE_JSON_OBJECT),
+                           *at = base_json_find(line, "at_s", BASE_JSON_ARRAY),
+                           *names = base_json_find(line, "operation", BASE_JSON_ARRAY);
+    if (base_json_find(r->document, "pipeline", BASE_JSON_OBJECT))
         return base_fail(error, BASE_INPUT,
                          "%s: is for a plan with stages, whose memory is known only at its peak; use predict for it, "
                          "and plot schedule for its passes",
@@ -70,7 +70,7 @@ static enum base_status read_moments(const struct plots_request *r, struct chart
         c->names[i] = name->kind == BASE_JSON_STRING ? plots_clean(c->arena, name->string) : "between operations";
     for (int k = 0; k < LAYERS; k++) {
         c->bytes[k] = base_new(c->arena, double, c->count);
-        if (layers[k].colour == PLOTS_CACHE && !plots_member(line, layers[k].key, BASE_JSON_ARRAY)) continue;
+        if (layers[k].colour == PLOTS_CACHE && !base_json_find(line, layers[k].key, BASE_JSON_ARRAY)) continue;
         BASE_TRY(read_numbers(line, layers[k].key, c->count, c->bytes[k], r->path, error));
         for (int i = 0; i < c->count; i++) c->used[k] = c->used[k] || c->bytes[k][i] > 0;
     }
@@ -86,11 +86,11 @@ static double total_at(const struct chart *c, int moment, int layer_count)
 
 static enum base_status read_chart(const struct plots_request *r, struct chart *c, struct base_error *error)
 {
-    const struct base_json *memory = plots_member(r->document, "memory", BASE_JSON_OBJECT);
+    const struct base_json *memory = base_json_find(r->document, "memory", BASE_JSON_OBJECT);
     BASE_TRY(read_moments(r, c, error));
     c->whole = plots_whole(r->document, &c->step_s);
-    c->capacity_bytes = plots_number(memory, "capacity_bytes");
-    c->peak_bytes = plots_number(memory, "peak_bytes");
+    c->capacity_bytes = base_json_real(memory, "capacity_bytes");
+    c->peak_bytes = base_json_real(memory, "peak_bytes");
     if (!(c->step_s > 0) || !(c->capacity_bytes > 0) || !(c->peak_bytes > 0))
         return base_fail(error, BASE_INPUT,
                          "%s: time.step_s, memory.capacity_bytes and memory.peak_bytes above 0 are "
@@ -245,7 +245,8 @@ static enum base_status draw_stages(struct base_arena *arena, const struct plots
                                     const struct base_json *stages, struct plots_picture *out, struct base_error *error)
 {
     struct plots_canvas canvas = plots_canvas_of(arena, request);
-    const double capacity = plots_number(plots_member(request->document, "memory", BASE_JSON_OBJECT), "capacity_bytes");
+    const double capacity =
+        base_json_real(base_json_find(request->document, "memory", BASE_JSON_OBJECT), "capacity_bytes");
     struct plots_bar *bars = base_new(arena, struct plots_bar, stages->count);
     int count = 0, worst = 0;
     for (const struct base_json *item = stages->child; item; item = item->next, count++) {
@@ -278,8 +279,8 @@ enum base_status plots_memory(struct base_arena *arena, const struct plots_reque
 {
     struct plots_canvas canvas = plots_canvas_of(arena, request);
     struct chart c = {.arena = arena};
-    const struct base_json *pipeline = plots_member(request->document, "pipeline", BASE_JSON_OBJECT),
-                           *stages = pipeline ? plots_member(pipeline, "stage_peak_bytes", BASE_JSON_ARRAY) : NULL;
+    const struct base_json *pipeline = base_json_find(request->document, "pipeline", BASE_JSON_OBJECT),
+                           *stages = pipeline ? base_json_find(pipeline, "stage_peak_bytes", BASE_JSON_ARRAY) : NULL;
     if (stages && stages->count) return draw_stages(arena, request, stages, out, error);
     BASE_TRY(read_chart(request, &c, error));
     double top = plots_heading(&canvas, title_of(&c, c.peak_bytes <= c.capacity_bytes),

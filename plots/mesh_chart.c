@@ -29,9 +29,9 @@ static enum base_status refuse(const struct plots_request *r, struct base_error 
 static enum base_status read_mesh(struct base_arena *arena, const struct plots_request *r, struct mesh *m,
                                   struct base_error *error)
 {
-    const struct base_json *axes = plots_member(r->document, "axes", BASE_JSON_ARRAY),
-                           *shape = plots_member(r->document, "shape", BASE_JSON_ARRAY),
-                           *devices = plots_member(r->document, "devices", BASE_JSON_ARRAY);
+    const struct base_json *axes = base_json_find(r->document, "axes", BASE_JSON_ARRAY),
+                           *shape = base_json_find(r->document, "shape", BASE_JSON_ARRAY),
+                           *devices = base_json_find(r->document, "devices", BASE_JSON_ARRAY);
     if (!axes || !shape || !devices || axes->count != shape->count || axes->count < 1 || axes->count > MOST_AXES ||
         devices->count < 1 || devices->count > MOST_DEVICES)
         return refuse(r, error);

@@ -37,7 +37,7 @@ static bool varies(const struct base_json *list, const char *key)
 {
     double first = NAN;
     for (const struct base_json *item = list->child; item; item = item->next) {
-        double value = plots_number(plots_member(item, "plan", BASE_JSON_OBJECT), key);
+        double value = base_json_real(base_json_find(item, "plan", BASE_JSON_OBJECT), key);
         if (item == list->child) first = value;
         else if (value != first) return true;
     }
@@ -47,20 +47,20 @@ static bool varies(const struct base_json *list, const char *key)
 static enum base_status read_front(struct base_arena *arena, const struct plots_request *r, struct front *front,
                                    struct base_error *error)
 {
-    const struct base_json *list = plots_member(r->document, "pareto", BASE_JSON_ARRAY);
+    const struct base_json *list = base_json_find(r->document, "pareto", BASE_JSON_ARRAY);
     if (!list || !list->count)
         return base_fail(error, BASE_INPUT, "%s: has no front; use `tune --pareto --json --out FILE` to write one",
                          r->path);
     bool batches = varies(list, "batch_size");
-    double headroom = plots_number(plots_member(r->document, "search", BASE_JSON_OBJECT), "headroom_frac");
+    double headroom = base_json_real(base_json_find(r->document, "search", BASE_JSON_OBJECT), "headroom_frac");
     front->headroom_frac = headroom > 0 && headroom < 1 ? headroom : 0;
     front->points = base_new(arena, struct point, list->count);
     for (const struct base_json *item = list->child; item; item = item->next) {
         struct point *p = &front->points[front->count++];
-        const struct base_json *plan = plots_member(item, "plan", BASE_JSON_OBJECT);
+        const struct base_json *plan = base_json_find(item, "plan", BASE_JSON_OBJECT);
         const char *words = batches ? plots_batch_and_plan_words(arena, plan) : plots_plan_words(arena, plan);
-        *p = (struct point){words, plots_number(item, "tokens_per_s"), plots_number(item, "peak_bytes"), 0, 0};
-        front->capacity_bytes = plots_number(item, "capacity_bytes");
+        *p = (struct point){words, base_json_real(item, "tokens_per_s"), base_json_real(item, "peak_bytes"), 0, 0};
+        front->capacity_bytes = base_json_real(item, "capacity_bytes");
         if (!(p->tokens_per_s > 0) || !(p->peak_bytes > 0) || !(front->capacity_bytes > 0))
             return base_fail(error, BASE_INPUT,
                              "%s: pareto[%d]: tokens_per_s, peak_bytes and capacity_bytes above 0 are needed", r->path,
@@ -77,10 +77,10 @@ static enum base_status read_front(struct base_arena *arena, const struct plots_
 /* Behind the front; an answer without them has none. */
 static void read_looked(struct base_arena *arena, const struct plots_request *r, struct front *front)
 {
-    const struct base_json *all = plots_member(r->document, "looked_at", BASE_JSON_OBJECT),
-                           *tokens = plots_member(all, "tokens_per_s", BASE_JSON_ARRAY),
-                           *peaks = plots_member(all, "peak_bytes", BASE_JSON_ARRAY),
-                           *how = plots_member(all, "decided_by", BASE_JSON_ARRAY);
+    const struct base_json *all = base_json_find(r->document, "looked_at", BASE_JSON_OBJECT),
+                           *tokens = base_json_find(all, "tokens_per_s", BASE_JSON_ARRAY),
+                           *peaks = base_json_find(all, "peak_bytes", BASE_JSON_ARRAY),
+                           *how = base_json_find(all, "decided_by", BASE_JSON_ARRAY);
     if (!tokens || !peaks || !how || tokens->count != peaks->count || tokens->count != how->count) return;
     front->looked = base_new(arena, struct looked, tokens->count + 1);
     const struct base_json *t = tokens->child, *p = peaks->child, *h = how->child;

@@ -23,16 +23,16 @@ struct roofline {
 
 static double constant_of(const struct base_json *document, const char *name)
 {
-    const struct base_json *list = plots_member(document, "constants", BASE_JSON_ARRAY);
+    const struct base_json *list = base_json_find(document, "constants", BASE_JSON_ARRAY);
     for (const struct base_json *item = list ? list->child : NULL; item; item = item->next)
-        if (!strcmp(plots_string(item, "name", ""), name)) return plots_number(item, "value");
+        if (!strcmp(base_json_string(item, "name", ""), name)) return base_json_real(item, "value");
     return (double)NAN;
 }
 
 static enum base_status read_roofline(struct base_arena *arena, const struct plots_request *r, struct roofline *out,
                                       struct base_error *error)
 {
-    const struct base_json *list = plots_member(r->document, "timeline", BASE_JSON_ARRAY);
+    const struct base_json *list = base_json_find(r->document, "timeline", BASE_JSON_ARRAY);
     if (!list || list->count > MOST_OPERATIONS)
         return base_fail(error, BASE_INPUT, "%s: has no operations; use `predict PLAN --detail --json` to write them",
                          r->path);
@@ -43,13 +43,13 @@ static enum base_status read_roofline(struct base_arena *arena, const struct plo
                          r->path);
     out->dots = base_new(arena, struct dot, list->count + 1);
     for (const struct base_json *item = list->child; item; item = item->next) {
-        double flop = plots_number(item, "flop"), bytes = plots_number(item, "bytes"),
-               time_s = plots_number(item, "time_s"), times = plots_number(item, "count");
+        double flop = base_json_real(item, "flop"), bytes = base_json_real(item, "bytes"),
+               time_s = base_json_real(item, "time_s"), times = base_json_real(item, "count");
         if (time_s > 0 && times > 0) out->total_s += time_s * times;
         if (!(flop > 0) || !(bytes > 0) || !(time_s > 0) || !(times > 0)) continue;
         out->dots[out->count++] =
-            (struct dot){plots_clean(arena, plots_string(item, "name", "?")), flop / bytes, flop / time_s,
-                         time_s * times, !strcmp(plots_string(item, "bound", ""), "compute")};
+            (struct dot){plots_clean(arena, base_json_string(item, "name", "?")), flop / bytes, flop / time_s,
+                         time_s * times, !strcmp(base_json_string(item, "bound", ""), "compute")};
     }
     return out->count ? BASE_OK : base_fail(error, BASE_INPUT, "%s: none of its operations computes", r->path);
 }

@@ -17,9 +17,9 @@ struct chart {
 /* Chunks of one stage differ in tint; forward and backward in colour and in height. */
 static void put_pass(const struct chart *c, const struct base_json *pass)
 {
-    const double start_s = plots_number(pass, "start_s"), end_s = plots_number(pass, "end_s"),
-                 stage = plots_number(pass, "stage"), chunk = plots_number(pass, "chunk");
-    const bool backward = plots_member(pass, "backward", BASE_JSON_TRUE) != NULL;
+    const double start_s = base_json_real(pass, "start_s"), end_s = base_json_real(pass, "end_s"),
+                 stage = base_json_real(pass, "stage"), chunk = base_json_real(pass, "chunk");
+    const bool backward = base_json_find(pass, "backward", BASE_JSON_TRUE) != NULL;
     const double left = plots_axis_px(&c->axis, start_s), right = plots_axis_px(&c->axis, end_s),
                  y = c->top + stage * row_px + (row_px - bar_px) / 2;
     const double height = backward ? bar_px : forward_px, middle = y + bar_px - height / 2;
@@ -29,12 +29,12 @@ static void put_pass(const struct chart *c, const struct base_json *pass)
                (struct plots_look){backward ? PLOTS_COMMUNICATION_MODEL : PLOTS_COMPUTE, tint,
                                    right - left > 3 ? 0.4 : 0, false});
     const char *words = base_print(c->canvas->arena, "stage %.0f, microbatch %.0f, chunk %.0f, %s: %s", stage,
-                                   plots_number(pass, "microbatch"), chunk, backward ? "backward" : "forward",
+                                   base_json_real(pass, "microbatch"), chunk, backward ? "backward" : "forward",
                                    plots_amount(c->canvas->arena, PLOTS_SECONDS, end_s - start_s));
     plots_hover(c->canvas, box, words);
     if (right - left >= least_number_px)
         plots_text(c->canvas, (left + right) / 2, middle, PLOTS_CENTRE, PLOTS_SMALL, PLOTS_INK,
-                   base_print(c->canvas->arena, "%.0f", plots_number(pass, "microbatch")));
+                   base_print(c->canvas->arena, "%.0f", base_json_real(pass, "microbatch")));
 }
 
 static enum base_status check(const struct plots_request *r, const struct base_json *pipeline,
@@ -42,15 +42,16 @@ static enum base_status check(const struct plots_request *r, const struct base_j
 {
     if (!pipeline)
         return base_fail(error, BASE_INPUT, "%s: has no pipeline; use a plan with pipeline_stages above 1", r->path);
-    if (!passes || !passes->count || passes->count > MOST_PASSES || plots_number(pipeline, "stages") > MOST_STAGES)
+    if (!passes || !passes->count || passes->count > MOST_PASSES || base_json_real(pipeline, "stages") > MOST_STAGES)
         return base_fail(
             error, BASE_INPUT,
             "%s: pipeline.passes of 1 to %d passes on up to %d stages are needed; use predict --detail, or "
             "fewer microbatches",
             r->path, MOST_PASSES, MOST_STAGES);
     for (const struct base_json *pass = passes->child; pass; pass = pass->next)
-        if (!(plots_number(pass, "start_s") >= 0) || !(plots_number(pass, "end_s") >= 0) ||
-            !(plots_number(pass, "stage") >= 0) || !(plots_number(pass, "stage") < plots_number(pipeline, "stages")))
+        if (!(base_json_real(pass, "start_s") >= 0) || !(base_json_real(pass, "end_s") >= 0) ||
+            !(base_json_real(pass, "stage") >= 0) ||
+            !(base_json_real(pass, "stage") < base_json_real(pipeline, "stages")))
             return base_fail(error, BASE_INPUT, "%s: pipeline.passes: start_s, end_s and stage are needed of each",
                              r->path);
     return BASE_OK;
@@ -60,18 +61,18 @@ enum base_status plots_schedule(struct base_arena *arena, const struct plots_req
                                 struct plots_picture *out, struct base_error *error)
 {
     struct plots_canvas canvas = plots_canvas_of(arena, request);
-    const struct base_json *pipeline = plots_member(request->document, "pipeline", BASE_JSON_OBJECT),
-                           *passes = pipeline ? plots_member(pipeline, "passes", BASE_JSON_ARRAY) : NULL,
-                           *time = plots_member(request->document, "time", BASE_JSON_OBJECT);
+    const struct base_json *pipeline = base_json_find(request->document, "pipeline", BASE_JSON_OBJECT),
+                           *passes = pipeline ? base_json_find(pipeline, "passes", BASE_JSON_ARRAY) : NULL,
+                           *time = base_json_find(request->document, "time", BASE_JSON_OBJECT);
     BASE_TRY(check(request, pipeline, passes, error));
-    const int stages = (int)plots_number(pipeline, "stages");
-    const double step_s = time ? plots_number(time, "step_s") : NAN, bubble_s = plots_number(pipeline, "bubble_s");
+    const int stages = (int)base_json_real(pipeline, "stages");
+    const double step_s = time ? base_json_real(time, "step_s") : NAN, bubble_s = base_json_real(pipeline, "bubble_s");
     double end_s = 0;
     struct chart c = {.canvas = &canvas, .chunks = 1};
     for (const struct base_json *pass = passes->child; pass; pass = pass->next) {
-        end_s = fmax(end_s, plots_number(pass, "end_s"));
-        if (plots_number(pass, "chunk") >= c.chunks) c.chunks = (int)plots_number(pass, "chunk") + 1;
-        c.goes_back = c.goes_back || plots_member(pass, "backward", BASE_JSON_TRUE);
+        end_s = fmax(end_s, base_json_real(pass, "end_s"));
+        if (base_json_real(pass, "chunk") >= c.chunks) c.chunks = (int)base_json_real(pass, "chunk") + 1;
+        c.goes_back = c.goes_back || base_json_find(pass, "backward", BASE_JSON_TRUE);
     }
     c.top =
         plots_heading(&canvas,

@@ -4,28 +4,10 @@
 #include <math.h>
 #include <string.h>
 
-const struct base_json *plots_member(const struct base_json *object, const char *key, enum base_json_kind kind)
-{
-    const struct base_json *member = object && object->kind == BASE_JSON_OBJECT ? base_json_get(object, key) : NULL;
-    return member && member->kind == kind ? member : NULL;
-}
-
-double plots_number(const struct base_json *object, const char *key)
-{
-    const struct base_json *member = plots_member(object, key, BASE_JSON_NUMBER);
-    return member ? member->number : (double)NAN;
-}
-
 static void put_list(struct base_text *out, const struct base_json *list)
 {
     for (const struct base_json *item = list->child; item; item = item->next)
         base_putf(out, "%s%.4g", item == list->child ? "" : ",", item->number);
-}
-
-const char *plots_string(const struct base_json *object, const char *key, const char *fallback)
-{
-    const struct base_json *member = plots_member(object, key, BASE_JSON_STRING);
-    return member ? member->string : fallback;
 }
 
 static void put_axes(struct base_text *out, const struct base_json *mesh)
@@ -36,25 +18,25 @@ static void put_axes(struct base_text *out, const struct base_json *mesh)
 
 static void put_mesh_and_rules(struct base_text *text, const struct base_json *plan)
 {
-    const struct base_json *submesh = plots_member(plan, "model_parallel_submesh", BASE_JSON_ARRAY),
-                           *mesh = plots_member(plan, "ici_mesh", BASE_JSON_OBJECT);
-    double partitions = plots_number(plan, "num_partitions");
+    const struct base_json *submesh = base_json_find(plan, "model_parallel_submesh", BASE_JSON_ARRAY),
+                           *mesh = base_json_find(plan, "ici_mesh", BASE_JSON_OBJECT);
+    double partitions = base_json_real(plan, "num_partitions");
     if (submesh) put_list(text, submesh);
     else if (mesh) put_axes(text, mesh);
     else if (!isnan(partitions)) base_putf(text, "%.0f partitions", partitions);
-    base_putf(text, " · %s", plots_string(plan, "logical_axis_rules", "own rules"));
+    base_putf(text, " · %s", base_json_string(plan, "logical_axis_rules", "own rules"));
 }
 
 static void put_remat(struct base_text *text, const struct base_json *plan)
 {
-    const char *remat = plots_string(plan, "remat_policy", "none");
+    const char *remat = base_json_string(plan, "remat_policy", "none");
     if (strcmp(remat, "none") != 0) base_putf(text, " · remat %s", remat);
 }
 
 const char *plots_plan_words(struct base_arena *arena, const struct base_json *plan)
 {
     struct base_text text = {.arena = arena};
-    double microbatches = plots_number(plan, "num_microbatches");
+    double microbatches = base_json_real(plan, "num_microbatches");
     put_mesh_and_rules(&text, plan);
     if (microbatches > 1) base_putf(&text, " · %.0f microbatches", microbatches);
     put_remat(&text, plan);
@@ -64,8 +46,8 @@ const char *plots_plan_words(struct base_arena *arena, const struct base_json *p
 const char *plots_batch_and_plan_words(struct base_arena *arena, const struct base_json *plan)
 {
     struct base_text text = {.arena = arena};
-    double microbatches = plots_number(plan, "num_microbatches");
-    base_putf(&text, "batch %.0f", plots_number(plan, "batch_size"));
+    double microbatches = base_json_real(plan, "num_microbatches");
+    base_putf(&text, "batch %.0f", base_json_real(plan, "batch_size"));
     if (microbatches > 1) base_putf(&text, " in %.0f", microbatches);
     base_put(&text, " · ");
     put_mesh_and_rules(&text, plan);
@@ -107,17 +89,17 @@ const char *plots_answer_words(struct base_arena *arena, const struct base_json 
                  {"dtype", "bfloat16", ""},
                  {"attention", "unfused", "attention "},
                  {"software", "t5x", ""}};
-    const struct base_json *plan = plots_member(document, "plan", BASE_JSON_OBJECT);
+    const struct base_json *plan = base_json_find(document, "plan", BASE_JSON_OBJECT);
     struct base_text text = {.arena = arena};
-    base_putf(&text, "%s on %s", model_words(arena, plots_string(plan, "model", "?")),
-              plots_clean(arena, plots_string(plan, "topology", "?")));
-    const char *mesh = mesh_words(arena, plots_member(document, "mesh", BASE_JSON_OBJECT));
+    base_putf(&text, "%s on %s", model_words(arena, base_json_string(plan, "model", "?")),
+              plots_clean(arena, base_json_string(plan, "topology", "?")));
+    const char *mesh = mesh_words(arena, base_json_find(document, "mesh", BASE_JSON_OBJECT));
     if (*mesh) base_putf(&text, ", mesh %s", mesh);
-    if (plots_number(plan, "batch_size") > 0) base_putf(&text, ", batch %.0f", plots_number(plan, "batch_size"));
-    if (plots_number(plan, "num_microbatches") > 1)
-        base_putf(&text, " in %.0f microbatches", plots_number(plan, "num_microbatches"));
+    if (base_json_real(plan, "batch_size") > 0) base_putf(&text, ", batch %.0f", base_json_real(plan, "batch_size"));
+    if (base_json_real(plan, "num_microbatches") > 1)
+        base_putf(&text, " in %.0f microbatches", base_json_real(plan, "num_microbatches"));
     for (int i = 0; i < BASE_COUNT(words); i++) {
-        const char *value = plots_string(plan, words[i].key, words[i].usual);
+        const char *value = base_json_string(plan, words[i].key, words[i].usual);
         if (strcmp(value, words[i].usual) != 0) base_putf(&text, ", %s%s", words[i].before, plots_clean(arena, value));
     }
     return text.data;
@@ -125,10 +107,10 @@ const char *plots_answer_words(struct base_arena *arena, const struct base_json 
 
 const char *plots_whole(const struct base_json *document, double *whole_s)
 {
-    const struct base_json *inference = plots_member(document, "inference", BASE_JSON_OBJECT);
-    const bool generates = !strcmp(plots_string(inference, "step", ""), "generate");
-    *whole_s = generates ? plots_number(document, "latency_s")
-                         : plots_number(plots_member(document, "time", BASE_JSON_OBJECT), "step_s");
+    const struct base_json *inference = base_json_find(document, "inference", BASE_JSON_OBJECT);
+    const bool generates = !strcmp(base_json_string(inference, "step", ""), "generate");
+    *whole_s = generates ? base_json_real(document, "latency_s")
+                         : base_json_real(base_json_find(document, "time", BASE_JSON_OBJECT), "step_s");
     return generates ? "answer" : "step";
 }
 
@@ -143,12 +125,12 @@ struct plots_canvas plots_canvas_of(struct base_arena *arena, const struct plots
 static const char *batch_words(struct base_arena *arena, const struct base_json *document)
 {
     static const char *const lists[] = {"pareto", "latency_front", "plans"};
-    const struct base_json *best = plots_member(document, "best", BASE_JSON_OBJECT);
-    double low = plots_number(best, "batch_size"), high = low;
+    const struct base_json *best = base_json_find(document, "best", BASE_JSON_OBJECT);
+    double low = base_json_real(best, "batch_size"), high = low;
     for (int l = 0; l < BASE_COUNT(lists); l++) {
-        const struct base_json *list = plots_member(document, lists[l], BASE_JSON_ARRAY);
+        const struct base_json *list = base_json_find(document, lists[l], BASE_JSON_ARRAY);
         for (const struct base_json *item = list ? list->child : NULL; item; item = item->next) {
-            double batch = plots_number(plots_member(item, "plan", BASE_JSON_OBJECT), "batch_size");
+            double batch = base_json_real(base_json_find(item, "plan", BASE_JSON_OBJECT), "batch_size");
             if (batch > 0) low = fmin(low, batch), high = fmax(high, batch);
         }
     }
@@ -159,8 +141,8 @@ static const char *batch_words(struct base_arena *arena, const struct base_json 
 enum base_status plots_search_check(struct base_arena *arena, const struct plots_request *request,
                                     const char **subtitle, struct base_error *error)
 {
-    const struct base_json *search = plots_member(request->document, "search", BASE_JSON_OBJECT),
-                           *best = plots_member(request->document, "best", BASE_JSON_OBJECT);
+    const struct base_json *search = base_json_find(request->document, "search", BASE_JSON_OBJECT),
+                           *best = base_json_find(request->document, "best", BASE_JSON_OBJECT);
     if (!search)
         return base_fail(error, BASE_INPUT,
                          "%s: is no answer of a search; `meshwright tune … --json --out FILE` writes one",
@@ -168,9 +150,9 @@ enum base_status plots_search_check(struct base_arena *arena, const struct plots
     if (!best)
         return base_fail(error, BASE_INPUT, "%s: the search found no plan that fits: nothing to draw", request->path);
     *subtitle =
-        base_print(arena, "%s on %s, %s: %.0f plans searched", plots_clean(arena, plots_string(best, "model", "?")),
-                   plots_clean(arena, plots_string(best, "topology", "?")), batch_words(arena, request->document),
-                   plots_number(search, "space_count"));
+        base_print(arena, "%s on %s, %s: %.0f plans searched", plots_clean(arena, base_json_string(best, "model", "?")),
+                   plots_clean(arena, base_json_string(best, "topology", "?")), batch_words(arena, request->document),
+                   base_json_real(search, "space_count"));
     return BASE_OK;
 }
 

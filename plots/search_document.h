@@ -8,10 +8,6 @@
  * found. */
 enum base_status plots_search_check(struct base_arena *arena, const struct plots_request *request,
                                     const char **subtitle, struct base_error *error);
-/* The member of that name and kind, or NULL. */
-const struct base_json *plots_member(const struct base_json *object, const char *key, enum base_json_kind kind);
-double plots_number(const struct base_json *object, const char *key); /* NAN if it is none */
-const char *plots_string(const struct base_json *object, const char *key, const char *fallback);
 /* "t5_1_0_11B on v4-512, data 16 x model 16, batch 896, …": an answer's subject, from its plan and mesh. */
 const char *plots_answer_words(struct base_arena *arena, const struct base_json *document);
 /* Subject of a timeline: "step", or "answer" with several decode steps; and its duration (NAN: unknown). */

@@ -29,24 +29,24 @@ static enum base_status read_changes(struct base_arena *arena, const struct plot
                                      struct base_error *error)
 {
     const char *path = r->path;
-    const struct base_json *list = plots_member(r->document, "sensitivity", BASE_JSON_ARRAY);
+    const struct base_json *list = base_json_find(r->document, "sensitivity", BASE_JSON_ARRAY);
     if (!list || !list->count || list->count > MOST_CHANGES)
         return base_fail(error, BASE_INPUT,
                          "%s: has no sensitivity of 1 to %d changes; use a search over more than one plan", path,
                          MOST_CHANGES);
     out->list = base_new(arena, struct change, list->count);
     for (const struct base_json *item = list->child; item; item = item->next) {
-        const struct base_json *key = plots_member(item, "key", BASE_JSON_STRING),
-                               *value = plots_member(item, "value", BASE_JSON_STRING);
+        const struct base_json *key = base_json_find(item, "key", BASE_JSON_STRING),
+                               *value = base_json_find(item, "value", BASE_JSON_STRING);
         struct change *c = &out->list[out->count];
         if (!key || !value)
             return base_fail(error, BASE_INPUT, "%s: sensitivity[%d]: key and value are needed", path, out->count);
         *c = (struct change){plots_clean(arena, key->string),
                              plots_clean(arena, value->string),
-                             plots_number(item, "change_frac"),
-                             plots_member(item, "fits", BASE_JSON_TRUE) != NULL,
-                             plots_member(item, "tight", BASE_JSON_TRUE) != NULL,
-                             plots_member(item, "refused", BASE_JSON_TRUE) != NULL,
+                             base_json_real(item, "change_frac"),
+                             base_json_find(item, "fits", BASE_JSON_TRUE) != NULL,
+                             base_json_find(item, "tight", BASE_JSON_TRUE) != NULL,
+                             base_json_find(item, "refused", BASE_JSON_TRUE) != NULL,
                              false,
                              out->count};
         if (!c->refused && !isfinite(c->change_frac))
@@ -259,7 +259,7 @@ enum base_status plots_sensitivity(struct base_arena *arena, const struct plots_
     c.axis = scale(&canvas, &c);
     canvas.title = title_of(arena, &c);
     canvas.subtitle = base_print(arena, "%s; the best is %s", canvas.subtitle,
-                                 plots_plan_words(arena, plots_member(request->document, "best", BASE_JSON_OBJECT)));
+                                 plots_plan_words(arena, base_json_find(request->document, "best", BASE_JSON_OBJECT)));
     double top = plots_heading(&canvas, canvas.title, canvas.subtitle) + 4, bottom = top;
     for (int pass = 0; pass <= 1; pass++) { /* the height first: grid lines lie below the bars */
         struct plots_canvas scratch = plots_canvas_of(arena, request);

@@ -31,13 +31,13 @@ enum base_status plots_time(struct base_arena *arena, const struct plots_request
                             struct base_error *error)
 {
     struct plots_canvas canvas = plots_canvas_of(arena, request);
-    const struct base_json *time = plots_member(request->document, "time", BASE_JSON_OBJECT);
+    const struct base_json *time = base_json_find(request->document, "time", BASE_JSON_OBJECT);
     struct plots_bar bars[BASE_COUNT(parts)];
-    double step_s = plots_number(time, "step_s");
+    double step_s = base_json_real(time, "step_s");
     int most = 0;
     if (!(step_s > 0)) return base_fail(error, BASE_INPUT, "%s: time.step_s above 0 is needed", request->path);
     for (int i = 0; i < BASE_COUNT(parts); i++) {
-        double part_s = plots_number(time, parts[i].key);
+        double part_s = base_json_real(time, parts[i].key);
         if (!(part_s >= 0))
             return base_fail(error, BASE_INPUT, "%s: time.%s of at least 0 is needed", request->path, parts[i].key);
         bars[i] =
@@ -113,21 +113,21 @@ static int merge(struct operation *list, int count)
 static enum base_status read_operations(struct base_arena *arena, const struct plots_request *r, struct operation **out,
                                         int *count, struct base_error *error)
 {
-    const struct base_json *list = plots_member(r->document, "timeline", BASE_JSON_ARRAY);
+    const struct base_json *list = base_json_find(r->document, "timeline", BASE_JSON_ARRAY);
     if (!list || !list->count || list->count > MOST_OPERATIONS)
         return base_fail(error, BASE_INPUT,
                          "%s: has no operations; use `meshwright predict PLAN --detail --json` to write them", r->path);
     *out = base_new(arena, struct operation, list->count);
     *count = 0;
     for (const struct base_json *item = list->child; item; item = item->next) {
-        double times = plots_number(item, "count"), time_s = plots_number(item, "time_s");
+        double times = base_json_real(item, "count"), time_s = base_json_real(item, "time_s");
         if (!(times >= 0) || !(time_s >= 0))
             return base_fail(error, BASE_INPUT, "%s: timeline[%d]: count and time_s of at least 0 are needed", r->path,
                              *count);
-        const char *bound = plots_string(item, "bound", NULL);
-        if (!bound) bound = plots_string(item, "kind", "");
-        (*out)[*count] = (struct operation){block_of(arena, plots_clean(arena, plots_string(item, "name", "?"))),
-                                            plots_clean(arena, plots_string(item, "phase", "")),
+        const char *bound = base_json_string(item, "bound", NULL);
+        if (!bound) bound = base_json_string(item, "kind", "");
+        (*out)[*count] = (struct operation){block_of(arena, plots_clean(arena, base_json_string(item, "name", "?"))),
+                                            plots_clean(arena, base_json_string(item, "phase", "")),
                                             plots_clean(arena, bound), times * time_s, *count};
         ++*count;
     }

@@ -5,7 +5,7 @@
 
 static void put_start(struct base_json_writer *w, const struct reports_calibration *report)
 {
-    const struct base_json *given = report->start ? base_json_get(report->start, "constants") : NULL;
+    const struct base_json *given = base_json_get(report->start, "constants");
     for (const struct base_json *one = given ? given->child : NULL; one; one = one->next) {
         bool fitted = false;
         for (int i = 0; i < report->calibration->constant_count; i++)

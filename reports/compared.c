@@ -1,6 +1,6 @@
 /* Plans side by side: in which keys they differ, then speed, time and memory by part, and collectives. */
-#include "reports/answer.h"
 #include "reports/page.h"
+#include "reports/reports.h"
 
 #include <math.h>
 #include <string.h>
@@ -8,6 +8,35 @@
 enum { MOST_ANSWERS = REPORTS_MOST_COLUMNS - 2, MOST_ROWS = 256 };
 
 typedef char *write_amount(char buffer[BASE_HUMANE], double value);
+
+static void put_value(struct base_text *words, const struct base_json *value)
+{
+    const char *between = "";
+    switch (value->kind) {
+    case BASE_JSON_STRING: base_put(words, value->string); break;
+    case BASE_JSON_NUMBER: base_put_double(words, value->number); break;
+    case BASE_JSON_TRUE: base_put(words, "yes"); break;
+    case BASE_JSON_FALSE: base_put(words, "no"); break;
+    case BASE_JSON_NULL: base_put(words, "none"); break;
+    case BASE_JSON_ARRAY:
+    case BASE_JSON_OBJECT:
+        for (const struct base_json *item = value->child; item; item = item->next, between = ", ") {
+            base_put(words, between);
+            if (value->kind == BASE_JSON_OBJECT) base_putf(words, "%s ", item->key);
+            put_value(words, item);
+        }
+    }
+}
+
+/* A member's value in words: "4, 2, 2, 1"; "": there is none. */
+static const char *value_words(struct base_arena *arena, const struct base_json *object, const char *key)
+{
+    struct base_text words = {.arena = arena};
+    const struct base_json *value = base_json_get(object, key);
+    base_put(&words, "");
+    if (value) put_value(&words, value);
+    return words.data;
+}
 
 struct table {
     struct base_arena *arena;
@@ -20,7 +49,7 @@ static void begin_table(struct table *t, const char *what)
 {
     t->rows = 0;
     t->cells[0] = what;
-    for (int i = 0; i < t->count; i++) t->cells[1 + i] = reports_string(t->answers[i], "name");
+    for (int i = 0; i < t->count; i++) t->cells[1 + i] = base_json_string(t->answers[i], "name", "");
     t->cells[1 + t->count] = t->count > 2 ? "change (last - first)" : "change (second - first)";
     t->rows = 1;
 }
@@ -67,7 +96,7 @@ static void add_numbers(struct table *t, const char *name, const double *values,
 
 static const char *key_words(const struct table *t, int answer, const char *key)
 {
-    return reports_value_words(t->arena, reports_member(t->answers[answer], "plan", BASE_JSON_OBJECT), key);
+    return value_words(t->arena, base_json_find(t->answers[answer], "plan", BASE_JSON_OBJECT), key);
 }
 
 static bool is_new(const struct table *t, const char *key)
@@ -87,7 +116,7 @@ static bool is_shared(const struct table *t, const char *key)
 /* The keys that all plans have alike, in a line: model and topology are said of each. */
 static void put_shared(const struct page *page, const struct table *t)
 {
-    const struct base_json *plan = reports_member(t->answers[0], "plan", BASE_JSON_OBJECT);
+    const struct base_json *plan = base_json_find(t->answers[0], "plan", BASE_JSON_OBJECT);
     struct base_text line = {.arena = t->arena};
     for (const struct base_json *item = plan ? plan->child : NULL; item; item = item->next)
         if (strcmp(item->key, "model") != 0 && strcmp(item->key, "topology") != 0 && is_shared(t, item->key))
@@ -98,7 +127,7 @@ static void put_shared(const struct page *page, const struct table *t)
 static void add_keys(struct table *t)
 {
     for (int a = 0; a < t->count; a++) {
-        const struct base_json *plan = reports_member(t->answers[a], "plan", BASE_JSON_OBJECT);
+        const struct base_json *plan = base_json_find(t->answers[a], "plan", BASE_JSON_OBJECT);
         for (const struct base_json *item = plan ? plan->child : NULL; item; item = item->next) {
             const char **row = !is_shared(t, item->key) && is_new(t, item->key) ? next_row(t, item->key) : NULL;
             for (int i = 0; row && i < t->count; i++) row[1 + i] = key_words(t, i, item->key);
@@ -111,20 +140,20 @@ static void add_keys(struct table *t)
 /* Seconds of one kind over one mesh axis. */
 static double collective_s(const struct base_json *answer, const char *kind, const char *axis)
 {
-    const struct base_json *list = reports_member(answer, "collectives", BASE_JSON_ARRAY);
+    const struct base_json *list = base_json_find(answer, "collectives", BASE_JSON_ARRAY);
     double sum_s = 0;
     for (const struct base_json *item = list ? list->child : NULL; item; item = item->next)
-        if (!strcmp(reports_string(item, "kind"), kind) && !strcmp(reports_string(item, "mesh_axis"), axis))
-            sum_s += reports_number(item, "time_s");
+        if (!strcmp(base_json_string(item, "kind", ""), kind) && !strcmp(base_json_string(item, "mesh_axis", ""), axis))
+            sum_s += base_json_real(item, "time_s");
     return sum_s;
 }
 
 static void add_collectives(struct table *t)
 {
     for (int a = 0; a < t->count; a++) {
-        const struct base_json *list = reports_member(t->answers[a], "collectives", BASE_JSON_ARRAY);
+        const struct base_json *list = base_json_find(t->answers[a], "collectives", BASE_JSON_ARRAY);
         for (const struct base_json *item = list ? list->child : NULL; item; item = item->next) {
-            const char *kind = reports_string(item, "kind"), *axis = reports_string(item, "mesh_axis"),
+            const char *kind = base_json_string(item, "kind", ""), *axis = base_json_string(item, "mesh_axis", ""),
                        *name = base_print(t->arena, "%s over %s", kind, axis);
             double values[MOST_ANSWERS];
             if (!is_new(t, name)) continue;
@@ -161,7 +190,7 @@ static void put_members(const struct page *page, struct table *t, const char *he
     begin_table(t, "");
     for (int r = 0; r < count; r++) {
         for (int i = 0; i < t->count; i++)
-            values[i] = reports_number(reports_member(t->answers[i], rows[r].part, BASE_JSON_OBJECT), rows[r].key);
+            values[i] = base_json_real(base_json_find(t->answers[i], rows[r].part, BASE_JSON_OBJECT), rows[r].key);
         add_numbers(t, rows[r].name, values, rows[r].words);
     }
     put_table(page, t, heading);
@@ -172,12 +201,12 @@ static void put_members(const struct page *page, struct table *t, const char *he
 static void put_verdicts(const struct page *page, const struct table *t)
 {
     for (int i = 0; i < t->count; i++) {
-        const struct base_json *a = t->answers[i], *plan = reports_member(a, "plan", BASE_JSON_OBJECT);
+        const struct base_json *a = t->answers[i], *plan = base_json_find(a, "plan", BASE_JSON_OBJECT);
         reports_page_paragraph(page,
-                               base_print(t->arena, "%s: %s on %s, mesh %s: %s", reports_string(a, "name"),
-                                          reports_string(plan, "model"), reports_string(plan, "topology"),
-                                          reports_value_words(t->arena, a, "mesh"),
-                                          reports_member(a, "fits", BASE_JSON_TRUE) ? "it fits" : "it does NOT fit"));
+                               base_print(t->arena, "%s: %s on %s, mesh %s: %s", base_json_string(a, "name", ""),
+                                          base_json_string(plan, "model", ""), base_json_string(plan, "topology", ""),
+                                          value_words(t->arena, a, "mesh"),
+                                          base_json_find(a, "fits", BASE_JSON_TRUE) ? "it fits" : "it does NOT fit"));
     }
 }
 
@@ -186,7 +215,7 @@ enum base_status reports_compared(const struct base_json *document, enum reports
 {
     struct page page = {format, out};
     struct table *t = base_new(out->arena, struct table, 1);
-    const struct base_json *list = reports_member(document, "answers", BASE_JSON_ARRAY);
+    const struct base_json *list = base_json_find(document, "answers", BASE_JSON_ARRAY);
     t->arena = out->arena;
     for (const struct base_json *item = list ? list->child : NULL; item && t->count < MOST_ANSWERS; item = item->next)
         t->answers[t->count++] = item;

@@ -179,14 +179,6 @@ static void put_spec(const struct model_axes *spec, int rank, struct base_text *
     base_put(out, ")");
 }
 
-static bool same_names(const struct model_parameter *a, const struct model_parameter *b)
-{
-    bool same = a->rank == b->rank;
-    for (int i = 0; same && i < a->rank; i++)
-        same = a->axes[i] && b->axes[i] ? !strcmp(a->axes[i], b->axes[i]) : a->axes[i] == b->axes[i];
-    return same;
-}
-
 /* One line for each list of names that parameters have, with the first of them. */
 static enum base_status put_parameters(struct base_arena *arena, const struct sim_plan *plan, struct base_text *out,
                                        struct base_error *error)
@@ -204,7 +196,7 @@ static enum base_status put_parameters(struct base_arena *arena, const struct si
     for (int i = 0; i < count; i++) {
         struct model_axes spec[MODEL_MAX_RANK];
         bool seen = false;
-        for (int j = 0; j < shown_count; j++) seen = seen || same_names(&parameters[i], shown[j]);
+        for (int j = 0; j < shown_count; j++) seen = seen || model_same_names(&parameters[i], shown[j]);
         if (seen) continue;
         shown[shown_count++] = &parameters[i];
         BASE_TRY(model_resolve(plan->rules, parameters[i].axes, parameters[i].rank, MODEL_AXIS_IS_UNSHARDED, spec, NULL,

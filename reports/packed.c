@@ -75,7 +75,7 @@ static void put_columns(struct base_json_writer *w, const struct base_json *list
     for (int k = 0; k < count; k++) {
         struct base_json *column = new_list(arena), *last = NULL;
         for (const struct base_json *item = list->child; item; item = item->next) {
-            const struct base_json *value = item->kind == BASE_JSON_OBJECT ? base_json_get(item, keys[k]) : NULL;
+            const struct base_json *value = base_json_get(item, keys[k]);
             append(arena, column, &last, value ? value : &none);
         }
         base_json_key(w, keys[k]);

@@ -43,13 +43,6 @@ void reports_page_paragraph(const struct page *page, const char *text)
 
 /* ---- tables ---- */
 
-static int width_of(const char *text)
-{
-    int columns = 0;
-    for (; *text; text++) columns += ((unsigned char)*text & 0xc0) != 0x80;
-    return columns;
-}
-
 static void put_row_markdown(const struct page *page, const char *align, const char *const *cells)
 {
     for (int c = 0; align[c]; c++) put_between(page, "| ", cells[c], " ");
@@ -60,7 +53,7 @@ static void put_row_text(const struct page *page, const char *align, const char 
 {
     struct base_text line = {.arena = page->out->arena};
     for (int c = 0; align[c]; c++) {
-        int missing = widths[c] - width_of(cells[c]);
+        int missing = widths[c] - base_text_width(cells[c]);
         base_putf(&line, "  %*s%s", align[c] == 'r' ? missing : 0, "", cells[c]);
         base_putf(&line, "%*s", align[c] == 'r' ? 0 : missing, "");
     }
@@ -73,7 +66,7 @@ void reports_page_table(const struct page *page, const char *align, const char *
 {
     int columns = (int)strlen(align), widths[REPORTS_MOST_COLUMNS] = {0};
     for (int i = 0; i < rows * columns; i++) {
-        int width = width_of(cells[i]);
+        int width = base_text_width(cells[i]);
         if (width > widths[i % columns]) widths[i % columns] = width;
     }
     base_put(page->out, page->format == REPORTS_MARKDOWN ? "\n" : "");

@@ -1,22 +1,10 @@
 /* A run on the plan's devices against the prediction: time of a step, memory, losses. */
 #include "reports/reports.h"
 
-static double number_of(const struct reports_ran *ran, const char *key)
-{
-    const struct base_json *value = base_json_get(ran->measured, key);
-    return value && value->kind == BASE_JSON_NUMBER ? value->number : 0;
-}
-
-static const char *text_of(const struct reports_ran *ran, const char *key)
-{
-    const struct base_json *value = base_json_get(ran->measured, key);
-    return value && value->kind == BASE_JSON_STRING ? value->string : "";
-}
-
 enum reports_ran_verdict reports_ran_verdict(const struct reports_ran *ran, const char **message)
 {
     const struct base_json *fits = base_json_get(ran->measured, "fits");
-    *message = text_of(ran, "message");
+    *message = base_json_string(ran->measured, "message", "");
     if (fits && fits->kind == BASE_JSON_TRUE) return REPORTS_RAN;
     return fits && fits->kind == BASE_JSON_FALSE ? REPORTS_RAN_OUT_OF_MEMORY : REPORTS_RAN_NOT;
 }
@@ -31,14 +19,16 @@ static double predicted_bytes(const struct reports_ran *ran)
 /* The allocator's peak, if the step exceeded the initialisation of values, else the compiler's figure for the step. */
 static double measured_bytes(const struct reports_ran *ran)
 {
-    double peak = number_of(ran, "peak_memory_bytes");
-    return peak > number_of(ran, "initial_peak_bytes") ? peak : number_of(ran, "compiled_bytes");
+    double peak = base_json_number(ran->measured, "peak_memory_bytes");
+    return peak > base_json_number(ran->measured, "initial_peak_bytes")
+               ? peak
+               : base_json_number(ran->measured, "compiled_bytes");
 }
 
 /* On local topologies, predicted times are for `run`, not for XLA's CPU programs. */
 static bool has_time(const struct reports_ran *ran)
 {
-    return number_of(ran, "step_s") > 0 && ran->plan->placement->topology.kind != TOPO_LOCAL;
+    return base_json_number(ran->measured, "step_s") > 0 && ran->plan->placement->topology.kind != TOPO_LOCAL;
 }
 
 static void put_line(struct base_text *out, const char *what, const char *predicted, const char *measured, double ratio)
@@ -66,16 +56,19 @@ void reports_ran_text(const struct reports_ran *ran, struct base_text *out)
 {
     const char *message, *predicted = ran->predicted->fits ? "fits" : "does not";
     const enum reports_ran_verdict verdict = reports_ran_verdict(ran, &message);
-    const double step_s = number_of(ran, "step_s");
+    const double step_s = base_json_number(ran->measured, "step_s");
     base_putf(out, "%s on %.0f x %s in %.0f s", verdict == REPORTS_RAN ? "it ran" : "it ran out of memory",
-              number_of(ran, "device_count"), text_of(ran, "device_kind"), number_of(ran, "seconds"));
+              base_json_number(ran->measured, "device_count"), base_json_string(ran->measured, "device_kind", ""),
+              base_json_number(ran->measured, "seconds"));
     base_putf(out, "%s%s\n\n    %-24s %12s %12s\n", *message ? ": " : "", message, "", "predicted", "measured");
     if (step_s > 0)
         put_line(out, "time of a step", has_time(ran) ? base_seconds(ran->predicted->step_s) : "", base_seconds(step_s),
                  has_time(ran) ? ran->predicted->step_s / step_s : 0);
     put_bytes(out, "memory of arrays", predicted_bytes(ran), measured_bytes(ran));
-    put_bytes(out, "  arguments", (double)ran->predicted->memory.argument_bytes, number_of(ran, "argument_bytes"));
-    put_bytes(out, "  results", (double)ran->predicted->memory.output_bytes, number_of(ran, "output_bytes"));
+    put_bytes(out, "  arguments", (double)ran->predicted->memory.argument_bytes,
+              base_json_number(ran->measured, "argument_bytes"));
+    put_bytes(out, "  results", (double)ran->predicted->memory.output_bytes,
+              base_json_number(ran->measured, "output_bytes"));
     put_line(out, "verdict", predicted, verdict == REPORTS_RAN ? "fits" : "does not", 0);
     if (step_s > 0) put_losses(ran, out);
 }
@@ -92,7 +85,8 @@ void reports_put_ran(const struct reports_ran *ran, struct base_json_writer *w)
     base_json_close(w, '}');
     base_json_member_value(w, "measured", ran->measured);
     if (has_time(ran))
-        base_json_member_double(w, "step_error_frac", ran->predicted->step_s / number_of(ran, "step_s") - 1);
+        base_json_member_double(w, "step_error_frac",
+                                ran->predicted->step_s / base_json_number(ran->measured, "step_s") - 1);
     if (measured_bytes(ran) > 0)
         base_json_member_double(w, "memory_error_frac", predicted_bytes(ran) / measured_bytes(ran) - 1);
 }

@@ -1,6 +1,6 @@
 /* Why a plan does not fit: memory missing on a device, on the host, or both; from a prediction or its document. And the
  * risk of one that fits. */
-#include "reports/answer.h"
+#include "reports/reports.h"
 
 #include <math.h>
 

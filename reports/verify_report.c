@@ -6,18 +6,6 @@
 
 enum { MOST_ROWS = 256, SHOWN_ROWS = 8 };
 
-static const char *text_of(const struct base_json *row, const char *key)
-{
-    const struct base_json *value = base_json_get(row, key);
-    return value && value->kind == BASE_JSON_STRING ? value->string : "";
-}
-
-static double number_of(const struct base_json *row, const char *key)
-{
-    const struct base_json *value = base_json_get(row, key);
-    return value && value->kind == BASE_JSON_NUMBER ? value->number : 0;
-}
-
 /* Collectives of one kind over one set of axes: number per step, and total bytes. */
 struct total {
     const char *kind, *axes;
@@ -45,9 +33,10 @@ static int join_collectives(struct base_arena *arena, const struct reports_judge
     }
     const struct base_json *row = j->compiled_collectives ? j->compiled_collectives->child : NULL;
     for (; row; row = row->next) {
-        struct total *total = find_total(totals, &count, text_of(row, "kind"), text_of(row, "mesh_axis"));
-        total->compiled_count += number_of(row, "count");
-        total->compiled_bytes += number_of(row, "count") * number_of(row, "bytes");
+        struct total *total =
+            find_total(totals, &count, base_json_string(row, "kind", ""), base_json_string(row, "mesh_axis", ""));
+        total->compiled_count += base_json_number(row, "count");
+        total->compiled_bytes += base_json_number(row, "count") * base_json_number(row, "bytes");
     }
     return count;
 }

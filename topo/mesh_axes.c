@@ -12,6 +12,12 @@ int topo_axis_named(const struct topo_axes *axes, const char *name)
     return -1;
 }
 
+unsigned topo_axis_bit(const struct topo_axes *axes, const char *name)
+{
+    const int axis = topo_axis_named(axes, name);
+    return axis < 0 ? 0 : 1u << axis;
+}
+
 int topo_axes_product(const struct topo_axes *axes, unsigned set)
 {
     int product = 1;

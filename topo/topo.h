@@ -135,7 +135,8 @@ enum base_status topo_axes_fill(struct base_arena *arena, const char *text, cons
                                 const char **out, struct base_error *error);
 /* Adds a last, fastest axis. Keeps the name without copying it. */
 enum base_status topo_axes_add(struct topo_axes *axes, const char *name, int64_t size, struct base_error *error);
-int topo_axis_named(const struct topo_axes *axes, const char *name); /* -1: the mesh has no such axis */
+int topo_axis_named(const struct topo_axes *axes, const char *name);    /* -1: the mesh has no such axis */
+unsigned topo_axis_bit(const struct topo_axes *axes, const char *name); /* as a set; 0: it has none */
 /* Fails with BASE_INPUT: the axis is unknown; lists the axes. */
 enum base_status topo_axis_unknown(const struct topo_axes *axes, const char *name, struct base_error *error);
 unsigned topo_axes_all(const struct topo_axes *axes);              /* the set of all axes */

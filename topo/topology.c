@@ -443,7 +443,7 @@ static enum base_status value_text(struct base_arena *arena, const struct base_j
 static enum base_status parse_object(struct base_arena *arena, const struct base_json *object,
                                      struct topo_topology *topology, struct base_error *error)
 {
-    const struct base_json *name = object->kind == BASE_JSON_OBJECT ? base_json_get(object, "topology") : NULL;
+    const struct base_json *name = base_json_get(object, "topology");
     if (!name || name->kind != BASE_JSON_STRING || *name->string == '@')
         return base_fail(error, BASE_INPUT,
                          "topology: a name is needed, such as {\"topology\": \"v4:2x2x4\", \"slices\": 2}");
@@ -461,13 +461,9 @@ static enum base_status parse_object(struct base_arena *arena, const struct base
 static enum base_status parse_file(struct base_arena *arena, const char *path, struct topo_topology *topology,
                                    struct base_error *error)
 {
-    const char *text;
-    size_t length;
     const struct base_json *document;
-    BASE_TRY(base_read_file(arena, path, LARGEST_FILE_BYTES, &text, &length, error));
-    enum base_status status = base_json_parse(arena, text, length, &document, error);
-    if (status == BASE_OK) status = parse_object(arena, document, topology, error);
-    return status == BASE_OK ? BASE_OK : base_fail_in(error, "%s", path);
+    BASE_TRY(base_json_read_file(arena, path, LARGEST_FILE_BYTES, &document, error));
+    return parse_object(arena, document, topology, error) == BASE_OK ? BASE_OK : base_fail_in(error, "%s", path);
 }
 
 enum base_status topo_parse(struct base_arena *arena, const char *text, struct topo_topology *out,

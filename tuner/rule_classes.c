@@ -3,12 +3,6 @@
 
 #include <string.h>
 
-static unsigned axis_bit(const struct topo_axes *mesh, const char *name)
-{
-    int axis = topo_axis_named(mesh, name);
-    return axis < 0 ? 0 : 1u << axis;
-}
-
 /* Adds the data axis to the first dimension without a sharding axis of several devices. Later dimensions would give
  * the same bytes if they divide. */
 static void add_data_axis(const struct tuner_class *class, const struct topo_axes *mesh, unsigned data,
@@ -32,7 +26,7 @@ enum base_status tuner_rule_class(const struct tuner_class *class, const struct 
     memset(spec, 0, MODEL_MAX_RANK);
     BASE_TRY(model_resolve(rules, class->names, class->rank, MODEL_AXIS_IS_UNSHARDED, axes, NULL, error));
     for (int i = 0; i < class->rank; i++) {
-        for (int j = 0; j < axes[i].count; j++) spec[i] |= (unsigned char)axis_bit(mesh, axes[i].names[j]);
+        for (int j = 0; j < axes[i].count; j++) spec[i] |= (unsigned char)topo_axis_bit(mesh, axes[i].names[j]);
         used |= spec[i];
     }
     if (plan->sequence_parallel && class->residual)

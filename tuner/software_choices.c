@@ -6,17 +6,14 @@
 extern const struct base_table embedded_tuner_software_choices_csv;
 static const struct base_table *const table = &embedded_tuner_software_choices_csv;
 
-static const char *field(int row, const char *column)
-{
-    return base_table_field(table, row, base_table_column(table, column));
-}
-
 /* The last matching row: rows beyond the usual scope follow the usual ones. -1: none. */
 static int find_row(const char *software, bool beyond)
 {
     int found = -1;
     for (int row = 0; row < table->row_count; row++)
-        if (!strcmp(field(row, "software"), software) && (beyond || !strcmp(field(row, "scope"), "usual"))) found = row;
+        if (!strcmp(base_table_value(table, row, "software"), software) &&
+            (beyond || !strcmp(base_table_value(table, row, "scope"), "usual")))
+            found = row;
     return found;
 }
 
@@ -37,24 +34,24 @@ enum base_status tuner_software_find(struct base_arena *arena, const struct tune
     const char *software = request->plan.values[SIM_SOFTWARE];
     int mesh;
     int row = find_row(software && *software ? software : "t5x", request->beyond_t5x);
-    out->is_t5x = row < 0 || !strcmp(field(row, "software"), "t5x");
+    out->is_t5x = row < 0 || !strcmp(base_table_value(table, row, "software"), "t5x");
     if (row < 0) row = find_row("t5x", request->beyond_t5x);
     if (row < 0) return base_fail(error, BASE_INTERNAL, "software_choices.csv: no row is about t5x");
-    BASE_TRY(base_parse_word(field(row, "mesh"), "mesh", meshes, BASE_COUNT(meshes), &mesh, error));
+    BASE_TRY(base_parse_word(base_table_value(table, row, "mesh"), "mesh", meshes, BASE_COUNT(meshes), &mesh, error));
     out->mesh = (enum tuner_software_mesh)mesh;
-    out->rules = split(arena, field(row, "logical_axis_rules"));
-    out->words[TUNER_REMAT] = split(arena, field(row, "remat_policy"));
-    out->words[TUNER_PARTITIONING] = split(arena, field(row, "optimizer_partitioning"));
-    out->words[TUNER_SEQUENCE] = split(arena, field(row, "sequence_parallel"));
-    out->microbatches = split(arena, field(row, "num_microbatches"));
-    out->searches_stages = !strcmp(field(row, "pipeline_stages"), "auto");
-    out->searches_experts = !strcmp(field(row, "expert_parallel"), "auto");
-    out->expert_tensor_parallel = split(arena, field(row, "expert_tensor_parallel"));
+    out->rules = split(arena, base_table_value(table, row, "logical_axis_rules"));
+    out->words[TUNER_REMAT] = split(arena, base_table_value(table, row, "remat_policy"));
+    out->words[TUNER_PARTITIONING] = split(arena, base_table_value(table, row, "optimizer_partitioning"));
+    out->words[TUNER_SEQUENCE] = split(arena, base_table_value(table, row, "sequence_parallel"));
+    out->microbatches = split(arena, base_table_value(table, row, "num_microbatches"));
+    out->searches_stages = !strcmp(base_table_value(table, row, "pipeline_stages"), "auto");
+    out->searches_experts = !strcmp(base_table_value(table, row, "expert_parallel"), "auto");
+    out->expert_tensor_parallel = split(arena, base_table_value(table, row, "expert_tensor_parallel"));
     return BASE_OK;
 }
 
 bool tuner_searches_stages(const char *software)
 {
     const int row = software && *software ? find_row(software, false) : -1;
-    return row >= 0 && !strcmp(field(row, "pipeline_stages"), "auto");
+    return row >= 0 && !strcmp(base_table_value(table, row, "pipeline_stages"), "auto");
 }

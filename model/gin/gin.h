@@ -145,7 +145,8 @@ enum base_status model_gin_config_parse(struct base_arena *arena, const char *te
                                         struct model_config *out, struct base_error *error);
 /* Notes on the files of a MODEL @FILE.gin, including misspelt bindings; NULL: no such MODEL, or unreadable. */
 const struct model_gin *model_gin_config_notes(struct base_arena *arena, const char *text, const char *search_path);
-bool model_gin_is_gin(const char *path); /* the name ends with .gin */
+const char *model_gin_last_part(const char *name); /* T5Config of network.T5Config */
+bool model_gin_is_gin(const char *path);           /* the name ends with .gin */
 /* The bindings that make T5X build the model, with imports, except keys that T5X lacks. remat_policy is for scanned
  * models and may be NULL. */
 void model_gin_put_network(const struct model_config *config, const char *dtype, const char *remat_policy,

@@ -53,12 +53,6 @@ static const struct size {
     {"float32_attention_logits", BOTH, FLAG, offsetof(struct model_config, float32_attention_logits), "0"},
 };
 
-static const char *last_part(const char *name)
-{
-    const char *dot = strrchr(name, '.');
-    return dot ? dot + 1 : name;
-}
-
 /* ---- which network ---- */
 
 struct found {
@@ -97,7 +91,7 @@ static const struct model_gin_value *guess_config(struct model_gin *gin, struct 
 {
     for (int i = gin->binding_count; i-- > 0;) {
         const struct model_gin_binding *binding = &gin->bindings[i];
-        const char *name = last_part(binding->configurable);
+        const char *name = model_gin_last_part(binding->configurable);
         const bool is_config = !strcmp(name, "T5Config") || !strcmp(name, "TransformerConfig");
         if (!is_config || !is_size(binding->parameter)) continue;
         struct model_gin_value *value = base_new(gin->arena, struct model_gin_value, 1);
@@ -120,7 +114,7 @@ static enum base_status refuse_network(const char *name, struct model_gin_place 
 
 static enum base_status find_network(struct model_gin *gin, struct found *found, struct base_error *error)
 {
-    const char *name = found->config->text, *class = last_part(name);
+    const char *name = found->config->text, *class = model_gin_last_part(name);
     size_t length = class > name ? (size_t)(class - name) - 1 : 0;
     for (int i = 0; i < BASE_COUNT(networks) && !found->network; i++) {
         const struct network *network = &networks[i];
@@ -136,7 +130,7 @@ static enum base_status find_network(struct model_gin *gin, struct found *found,
 /* Model classes say whether there is an encoder. */
 static enum base_status check_class(const struct found *found, struct model_gin_place place, struct base_error *error)
 {
-    const char *class = found->model ? last_part(found->model->text) : "";
+    const char *class = found->model ? model_gin_last_part(found->model->text) : "";
     bool other = !strcmp(class, "EncoderDecoderModel") || !strcmp(class, "DecoderOnlyModel");
     if (!other || !strcmp(class, found->network->model)) return BASE_OK;
     return base_fail(error, BASE_INPUT, "%.300s:%d: contradiction: %s has no parameter %s (%.300s:%d); use models.%s",

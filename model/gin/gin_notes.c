@@ -45,13 +45,6 @@ void model_gin_differ(struct model_gin *gin, struct model_gin_place place, const
     va_end(arguments);
 }
 
-/* The part of a name behind its modules: T5Config of network.T5Config. */
-static const char *without_modules(const char *name)
-{
-    const char *dot = strrchr(name, '.');
-    return dot ? dot + 1 : name;
-}
-
 /* True if the value refers to a macro or reference of that name: a name in use is no mistake. */
 static bool names(const struct model_gin_value *value, const struct model_gin_binding *binding)
 {
@@ -74,13 +67,13 @@ const char *model_gin_meant(const struct model_gin *gin, const struct model_gin_
 {
     enum { SHORTEST = 7, MOST_EDITS = 2 };
     const struct model_gin_asked *meant = NULL;
-    const char *configurable = without_modules(binding->configurable);
+    const char *configurable = model_gin_last_part(binding->configurable);
     int fewest = MOST_EDITS + 1;
     for (int i = 0; i < gin->asked_count; i++) {
         const struct model_gin_asked *asked = &gin->asked[i];
         if (strlen(asked->configurable) + strlen(asked->parameter) < SHORTEST) continue;
         int edits = base_edit_distance(binding->parameter, asked->parameter) +
-                    base_edit_distance(configurable, without_modules(asked->configurable));
+                    base_edit_distance(configurable, model_gin_last_part(asked->configurable));
         if (edits >= fewest) continue;
         fewest = edits;
         meant = asked;
@@ -120,4 +113,10 @@ void model_gin_keep_comment(struct model_gin_reader *reader, const char *text, s
         (struct model_gin_comment){.key = trimmed(gin->arena, text, equals),
                                    .value = equals < end ? trimmed(gin->arena, equals + 1, end) : "",
                                    .place = reader->place};
+}
+
+const char *model_gin_last_part(const char *name)
+{
+    const char *dot = strrchr(name, '.');
+    return dot ? dot + 1 : name;
 }

@@ -3,12 +3,6 @@
 
 #include <string.h>
 
-static const char *last_part(const char *name)
-{
-    const char *dot = strrchr(name, '.');
-    return dot ? dot + 1 : name;
-}
-
 static bool says_model(const struct model_gin *gin)
 {
     for (int i = 0; i < gin->comment_count; i++)
@@ -23,7 +17,7 @@ enum base_status model_gin_check_model_class(const struct model_gin *gin, const 
     static const char *const classes[] = {"EncoderDecoderModel", "DecoderOnlyModel", "MoeEncoderDecoderModel",
                                           "MoeDecoderOnlyModel"};
     static const char *const modules[] = {"t5x.models", "t5x.contrib.moe.models", "models"};
-    const char *class = last_part(model->text);
+    const char *class = model_gin_last_part(model->text);
     const size_t length = class > model->text ? (size_t)(class - model->text) - 1 : 0;
     bool is_class = false, of_t5x = !length;
     for (int i = 0; i < BASE_COUNT(classes); i++) is_class = is_class || !strcmp(classes[i], class);
@@ -67,7 +61,7 @@ enum base_status model_gin_check_parameters(const struct model_gin *gin, const s
         if (known) continue;
         const char *nearest = base_nearest(binding->parameter, fields, BASE_COUNT(fields));
         return base_fail(error, BASE_INPUT, "%.300s:%d: %.120s: %.60s has no such parameter, and gin would fail%s%s%s",
-                         binding->place.file, binding->place.line, binding->name, last_part(config->text),
+                         binding->place.file, binding->place.line, binding->name, model_gin_last_part(config->text),
                          nearest ? "; did you mean " : "", nearest ? nearest : "", nearest ? "?" : "");
     }
     return BASE_OK;

@@ -56,12 +56,6 @@ static const char *recognised(const char *text)
     return NULL;
 }
 
-static bool ends_in(const char *path, const char *end)
-{
-    const size_t length = strlen(path), cut = strlen(end);
-    return length >= cut && !strcmp(path + length - cut, end);
-}
-
 bool model_import_recognises(struct base_arena *arena, const char *path)
 {
     const char *text;
@@ -69,7 +63,7 @@ bool model_import_recognises(struct base_arena *arena, const char *path)
     struct base_error ignored;
     if (model_gin_is_gin(path) || !base_is_file(path)) return false;
     if (base_read_file(arena, path, IMPORT_LARGEST_BYTES, &text, &length, &ignored) != BASE_OK) return false;
-    if (ends_in(path, ".json") && (strstr(text, "\"topology\"") || strstr(text, "\"logical_axis_rules\"")))
+    if (base_ends_in(path, ".json") && (strstr(text, "\"topology\"") || strstr(text, "\"logical_axis_rules\"")))
         return false;
     return strlen(text) == length && recognised(text);
 }
@@ -91,8 +85,8 @@ static enum base_status take_arguments(struct import_draft *draft, const char *k
     for (int i = 1; i < words->count; i++) {
         const char *word = words->items[i].text, *equals = strchr(word, '=');
         const struct model_gin_place place = {file, words->items[i].line};
-        if (is_kind(kind, "maxtext") && !equals && *word != '-' && (ends_in(word, ".yml") || ends_in(word, ".yaml")) &&
-            !ends_in(word, "base.yml"))
+        if (is_kind(kind, "maxtext") && !equals && *word != '-' &&
+            (base_ends_in(word, ".yml") || base_ends_in(word, ".yaml")) && !base_ends_in(word, "base.yml"))
             draft->base_file = word;
         if (is_command_line(word) || (*word != '-' && (!equals || !is_kind(kind, "maxtext")))) continue;
         const char *start = word + strspn(word, "-");
@@ -102,7 +96,7 @@ static enum base_status take_arguments(struct import_draft *draft, const char *k
         while (!equals && i + 1 < words->count &&
                (words->items[i + 1].text[0] != '-' ||
                 strspn(words->items[i + 1].text, "-.0123456789e") == strlen(words->items[i + 1].text))) {
-            if (ends_in(words->items[i + 1].text, ".py")) break;
+            if (base_ends_in(words->items[i + 1].text, ".py")) break;
             if (is_kind(kind, "maxtext") && strchr(words->items[i + 1].text, '=')) break;
             base_putf(&value, "%s%s", value.length ? "+" : "", words->items[++i].text);
         }
@@ -175,8 +169,9 @@ static enum base_status read_one(struct import_draft *draft, const char *path, c
     if (!draft->kind || is_kind(draft->kind, "accelerate") ||
         (is_kind(draft->kind, "transformers") && is_kind(kind, "deepspeed")))
         draft->kind = kind;
-    const bool toml = ends_in(path, ".toml") || (is_kind(kind, "torchtitan") && (*text == '[' || strstr(text, "\n["))),
-               yaml = ends_in(path, ".yml") || ends_in(path, ".yaml") || ends_in(path, ".json");
+    const bool toml = base_ends_in(path, ".toml") ||
+                      (is_kind(kind, "torchtitan") && (*text == '[' || strstr(text, "\n["))),
+               yaml = base_ends_in(path, ".yml") || base_ends_in(path, ".yaml") || base_ends_in(path, ".json");
     draft->has_yaml = draft->has_yaml || yaml;
     if (toml) return model_import_toml(&draft->settings, kind, path, text, length, draft->error);
     if (yaml) return model_import_yaml(&draft->settings, kind, path, text, length, draft->error);
@@ -250,7 +245,7 @@ static enum base_status finish(struct import_draft *draft)
     const bool hugging =
         is_kind(draft->kind, "accelerate") || is_kind(draft->kind, "llamafactory") || is_kind(draft->kind, "axolotl");
     const struct import_slot *zero_file = model_import_slot(draft, ".deepspeed");
-    if (zero_file && ends_in(zero_file->value, ".json") && !model_import_slot(draft, ".zero"))
+    if (zero_file && base_ends_in(zero_file->value, ".json") && !model_import_slot(draft, ".zero"))
         model_import_warn(draft, zero_file->place, "%.200s is not read: give it as a file, too, for its ZeRO stage",
                           zero_file->value);
     const bool deep = is_kind(draft->kind, "deepspeed") || model_import_slot(draft, ".deepspeed");

@@ -42,17 +42,12 @@ static const struct base_table *const constants = &embedded_sim_machine_nccl_csv
                                       *const chunks = &embedded_sim_machine_nccl_chunks_csv,
                                       *const limits = &embedded_sim_machine_nccl_limits_csv;
 
-static const char *field(const struct base_table *table, int row, const char *column)
-{
-    return base_table_field(table, row, base_table_column(table, column));
-}
-
 /* An empty cell is 0: no such protocol, or nothing that the constant is about. */
 static enum base_status read_columns(const struct base_table *table, int row, const char *const *columns, int count,
                                      double *out, struct base_error *error)
 {
     for (int i = 0; i < count; i++) {
-        const char *text = field(table, row, columns[i]);
+        const char *text = base_table_value(table, row, columns[i]);
         out[i] = 0;
         if (*text) BASE_TRY(base_parse_double(text, columns[i], 0, 1e18, &out[i], error));
     }
@@ -72,7 +67,7 @@ static enum base_status read_trees(struct sim_nccl *out, struct base_error *erro
         return base_fail(error, BASE_INTERNAL, "nccl_trees.csv: more than %d rows", SIM_MOST_TREE_SIZES);
     out->tree_size_count = trees->row_count;
     for (int row = 0; row < trees->row_count; row++) {
-        BASE_TRY(base_parse_double(field(trees, row, "least_bytes"), "least_bytes", 0, 1e18,
+        BASE_TRY(base_parse_double(base_table_value(trees, row, "least_bytes"), "least_bytes", 0, 1e18,
                                    &out->tree_sizes[row].least_bytes, error));
         BASE_TRY(read_protocols(trees, row, out->tree_sizes[row].frac, error));
     }
@@ -100,7 +95,8 @@ enum base_status sim_nccl_read(struct sim_nccl *out, struct base_error *error)
 {
     bool seen[SIM_NCCL_COUNT] = {false};
     for (int row = 0; row < constants->row_count; row++) {
-        const char *algorithm = field(constants, row, "algorithm"), *name = field(constants, row, "constant");
+        const char *algorithm = base_table_value(constants, row, "algorithm"),
+                   *name = base_table_value(constants, row, "constant");
         int i = 0;
         while (i < SIM_NCCL_COUNT &&
                (strcmp(names[i].algorithm, algorithm) != 0 || strcmp(names[i].constant, name) != 0))
@@ -128,7 +124,7 @@ enum base_status sim_nccl_limits_find(const char *chip, struct sim_nccl_limits *
     static const char *const columns[SIM_NODE_SCALES] = {"one_node", "two_nodes", "more_nodes"};
     *out = (struct sim_nccl_limits){0};
     for (int row = 0; row < limits->row_count; row++) {
-        const char *of = field(limits, row, "chip"), *name = field(limits, row, "limit");
+        const char *of = base_table_value(limits, row, "chip"), *name = base_table_value(limits, row, "limit");
         if (!sim_is_of_chip(of, chip)) continue;
         int i = 0;
         while (i < SIM_NCCL_LIMIT_COUNT && strcmp(limit_names[i], name) != 0) i++;

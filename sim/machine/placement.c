@@ -3,21 +3,15 @@
 
 #include <math.h>
 
-static unsigned axis_named(const struct topo_axes *mesh, const char *name)
-{
-    int axis = topo_axis_named(mesh, name);
-    return axis < 0 ? 0 : 1u << axis;
-}
-
 unsigned sim_data_axis(const struct topo_axes *mesh)
 {
-    return axis_named(mesh, "data") | axis_named(mesh, "context");
+    return topo_axis_bit(mesh, "data") | topo_axis_bit(mesh, "context");
 }
 
 unsigned sim_model_axis(const struct topo_axes *mesh)
 {
-    unsigned model = axis_named(mesh, "model");
-    return model ? model : axis_named(mesh, "tensor");
+    unsigned model = topo_axis_bit(mesh, "model");
+    return model ? model : topo_axis_bit(mesh, "tensor");
 }
 
 static unsigned sets_of(const struct sim_placement *p)

@@ -282,7 +282,7 @@ static enum base_status network_from_user(const struct base_json *given, struct 
 static enum base_status check_chip(const struct base_json *calibration, const struct sim_profile *profile,
                                    struct base_error *error)
 {
-    const struct base_json *chip = calibration ? base_json_get(calibration, "chip") : NULL;
+    const struct base_json *chip = base_json_get(calibration, "chip");
     if (!chip || chip->kind != BASE_JSON_STRING || !*profile->name || !strcmp(chip->string, profile->name))
         return BASE_OK;
     return base_fail(error, BASE_INPUT,
@@ -339,19 +339,18 @@ static enum base_status take_constant(const struct base_json *given, const enum 
 static enum base_status from_user(const struct base_json *overrides, const enum topo_kind *kind,
                                   struct sim_profile *profile, struct base_error *error)
 {
-    const struct base_json *constants = overrides ? base_json_get(overrides, "constants") : NULL,
-                           *name = overrides ? base_json_get(overrides, "name") : NULL;
+    const struct base_json *constants = base_json_get(overrides, "constants"), *name = base_json_get(overrides, "name");
     if (overrides && (!constants || constants->kind != BASE_JSON_OBJECT))
         return base_fail(error, BASE_INPUT,
                          "--profile: constants: an object of names and values is needed, as in {\"constants\": "
                          "{\"hbm_efficiency_frac\": 0.8}}");
-    const struct base_json *calibration = overrides ? base_json_get(overrides, "calibration") : NULL;
+    const struct base_json *calibration = base_json_get(overrides, "calibration");
     BASE_TRY(check_chip(calibration, profile, error));
     if (calibration) note_calibration(calibration, profile);
     for (const struct base_json *c = constants ? constants->child : NULL; c; c = c->next)
         BASE_TRY(take_constant(c, kind, profile, error));
-    BASE_TRY(network_from_user(overrides ? base_json_get(overrides, "network") : NULL, profile, error));
-    BASE_TRY(passes_from_user(overrides ? base_json_get(overrides, "passes") : NULL, profile, error));
+    BASE_TRY(network_from_user(base_json_get(overrides, "network"), profile, error));
+    BASE_TRY(passes_from_user(base_json_get(overrides, "passes"), profile, error));
     if (name && name->kind == BASE_JSON_STRING) snprintf(profile->name, sizeof profile->name, "%.60s", name->string);
     return BASE_OK;
 }
@@ -373,7 +372,7 @@ enum base_status sim_profile_check(const struct base_json *overrides, struct bas
 
 void sim_profile_put_passes(const struct base_json *overrides, struct base_json_writer *w)
 {
-    const struct base_json *given = overrides ? base_json_get(overrides, "passes") : NULL;
+    const struct base_json *given = base_json_get(overrides, "passes");
     if (!given) return;
     base_json_member_value(w, "passes", given);
 }

@@ -47,13 +47,6 @@ static const char *const train_parameters[] = {"model",
                                                "gc_period",
                                                "training_eval_average_metrics"};
 
-static bool is_one_of(const char *name, const char *const *names, int count)
-{
-    for (int i = 0; i < count; i++)
-        if (!strcmp(names[i], name)) return true;
-    return false;
-}
-
 /* A function of __main__ that is given a model, or a parameter that T5X's function lacks: the step that it makes is not
  * T5X's. */
 static enum base_status check_main(const struct model_gin *gin, struct base_error *error)
@@ -64,9 +57,9 @@ static enum base_status check_main(const struct model_gin *gin, struct base_erro
         const struct model_gin_binding *binding = &gin->bindings[i];
         if (binding->known || strncmp(binding->configurable, prefix, sizeof prefix - 1) != 0) continue;
         const char *function = binding->configurable + sizeof prefix - 1;
-        const bool is_known = is_one_of(function, known, BASE_COUNT(known));
+        const bool is_known = base_has_word(BASE_COUNT(known), known, function);
         const bool lacks = !strcmp(function, "train") &&
-                           !is_one_of(binding->parameter, train_parameters, BASE_COUNT(train_parameters));
+                           !base_has_word(BASE_COUNT(train_parameters), train_parameters, binding->parameter);
         if (!lacks && (is_known || strcmp(binding->parameter, "model") != 0)) continue;
         return base_fail(error, BASE_INPUT,
                          "%.300s:%d: %.120s: %s; the step of a custom script is unknown: give a run file of T5X's "

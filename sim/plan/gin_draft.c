@@ -9,12 +9,6 @@ void sim_gin_set(struct sim_gin_draft *draft, enum sim_key key, const char *text
     draft->plan.places[key] = place;
 }
 
-const char *sim_gin_last_part(const char *name)
-{
-    const char *dot = strrchr(name, '.');
-    return dot ? dot + 1 : name;
-}
-
 /* ---- values ---- */
 
 const char *sim_gin_kind_name(enum model_gin_kind kind)

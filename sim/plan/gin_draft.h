@@ -23,7 +23,6 @@ struct sim_gin_callee {
 /* ---- values and callees (gin_draft.c) ---- */
 
 void sim_gin_set(struct sim_gin_draft *draft, enum sim_key key, const char *text, struct model_gin_place place);
-const char *sim_gin_last_part(const char *name);
 const char *sim_gin_kind_name(enum model_gin_kind kind); /* "a number" */
 /* True if nothing can be read of it: not bound, None, or made by code that runs later. */
 bool sim_gin_is_open(struct sim_gin_draft *draft, const char *what, const struct model_gin_value *value,

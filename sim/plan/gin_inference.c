@@ -65,7 +65,7 @@ static enum base_status read_parameter_dtype(struct sim_gin_draft *draft, struct
         sim_gin_find_callee(draft, "restore_checkpoint_cfg", "", "RestoreCheckpointConfig");
     const struct model_gin_value *value = sim_gin_get(draft, restore, "dtype", &place);
     const char *name = !value || value->kind == MODEL_GIN_NONE ? "float32"
-                       : value->text                           ? sim_gin_last_part(value->text)
+                       : value->text                           ? model_gin_last_part(value->text)
                                                                : "";
     for (int i = 0; i < BASE_COUNT(dtypes); i++)
         if (!strcmp(dtypes[i], name)) return sim_gin_set(draft, SIM_PARAMETER_DTYPE, dtypes[i], place), BASE_OK;
@@ -120,7 +120,7 @@ static enum base_status read_function(struct sim_gin_draft *draft, struct base_e
                                            : NULL;
     if (!value || value->kind != MODEL_GIN_REFERENCE) return BASE_OK;
     for (int i = 0; i < BASE_COUNT(functions); i++)
-        if (!strcmp(sim_gin_last_part(value->text), functions[i]))
+        if (!strcmp(model_gin_last_part(value->text), functions[i]))
             return sim_gin_set(draft, SIM_DECODE_FN, functions[i], place), BASE_OK;
     return base_fail(error, BASE_INPUT,
                      "%.300s:%d: decode_fn: @%.100s is none of T5X's; use temperature_sample or beam_search",

@@ -16,7 +16,7 @@ static const struct {
 static int find_optimizer(const struct model_gin_value *value)
 {
     for (int i = 0; value && value->kind == MODEL_GIN_REFERENCE && i < BASE_COUNT(optimizers); i++)
-        if (!strcmp(optimizers[i].name, sim_gin_last_part(value->text))) return i;
+        if (!strcmp(optimizers[i].name, model_gin_last_part(value->text))) return i;
     return -1;
 }
 
@@ -24,7 +24,7 @@ static int find_optimizer(const struct model_gin_value *value)
 static const struct model_gin_value *
 look_into_chain(struct sim_gin_draft *draft, const struct model_gin_value *optimizer, struct model_gin_place *place)
 {
-    if (strcmp(sim_gin_last_part(optimizer->text), "chain") != 0) return optimizer;
+    if (strcmp(model_gin_last_part(optimizer->text), "chain") != 0) return optimizer;
     const struct model_gin_value *list = model_gin_get(draft->gin, optimizer->scope, optimizer->text, "transformations",
                                                        place),
                                  *found = optimizer;
@@ -64,7 +64,7 @@ static enum base_status read_rate(struct sim_gin_draft *draft, const struct mode
     const struct model_gin_value *function = sim_gin_get(draft, trainer, "learning_rate_fn", &trainer_place);
     if (own && own->kind != MODEL_GIN_REFERENCE) return sim_gin_set_number(draft, SIM_LEARNING_RATE, own, place, error);
     if (own) function = own;
-    if (own && strcmp(sim_gin_last_part(own->text), "create_learning_rate_scheduler") != 0)
+    if (own && strcmp(model_gin_last_part(own->text), "create_learning_rate_scheduler") != 0)
         model_gin_differ(draft->gin, place, "learning rate: a plan's is constant, %s; here @%.80s computes it",
                          sim_plan_keys[SIM_LEARNING_RATE].fallback, own->text);
     if (function && function->kind == MODEL_GIN_REFERENCE)
@@ -88,10 +88,10 @@ static bool put_adafactor_value(struct sim_gin_draft *draft, const struct model_
     case MODEL_GIN_REFERENCE:
         /* those of t5x.contrib.moe.adafactor_utils are the standard ones and those of experts, as a model with experts
          * has them anyway */
-        base_json_put_string(writer, !strcmp(sim_gin_last_part(value->text), "standard_logical_factor_rules") ||
-                                             !strcmp(sim_gin_last_part(value->text), "logical_factor_rules")
+        base_json_put_string(writer, !strcmp(model_gin_last_part(value->text), "standard_logical_factor_rules") ||
+                                             !strcmp(model_gin_last_part(value->text), "logical_factor_rules")
                                          ? "standard"
-                                         : sim_gin_last_part(value->text));
+                                         : model_gin_last_part(value->text));
         return true;
     case MODEL_GIN_DICT: break;
     case MODEL_GIN_LIST:
@@ -104,7 +104,7 @@ static bool put_adafactor_value(struct sim_gin_draft *draft, const struct model_
         if (key->kind != MODEL_GIN_STRING) return false;
         base_json_key(writer, key->text);
         if (kind && kind->text && kind->kind != MODEL_GIN_NONE)
-            base_json_put_string(writer, sim_gin_last_part(kind->text));
+            base_json_put_string(writer, model_gin_last_part(kind->text));
         else base_json_put_null(writer);
     }
     base_json_close(writer, '}');
@@ -175,7 +175,7 @@ enum base_status sim_gin_read_optimizer(struct sim_gin_draft *draft, struct base
     if (which < 0) {
         /* another optimizer in its place would be another answer: the plan's check refuses it, unless another is given
          */
-        sim_gin_set(draft, SIM_OPTIMIZER, sim_gin_last_part(optimizer->text), place);
+        sim_gin_set(draft, SIM_OPTIMIZER, model_gin_last_part(optimizer->text), place);
         return read_rate(draft, optimizer, error);
     }
     if (optimizers[which].remark) model_gin_warn(draft->gin, place, "optimizer: %s", optimizers[which].remark);

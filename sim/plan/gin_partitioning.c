@@ -132,7 +132,7 @@ static enum base_status read_standard_rules(struct sim_gin_draft *draft, struct 
 
 static bool is_moe(struct sim_gin_callee partitioner)
 {
-    return !strcmp(sim_gin_last_part(partitioner.name), "MoePjitPartitioner");
+    return !strcmp(model_gin_last_part(partitioner.name), "MoePjitPartitioner");
 }
 
 /* Older files of t5x.contrib.moe call it num_experts. */
@@ -164,7 +164,7 @@ static enum base_status read_rules(struct sim_gin_draft *draft, struct sim_gin_c
         sim_gin_set(draft, SIM_RULES, "standard_moe:2,1", draft->plan.places[SIM_NUM_EXPERT_PARTITIONS]);
     if (open) return BASE_OK;
     if (rules->kind != MODEL_GIN_REFERENCE) return set_rules(draft, NULL, rules, place, error);
-    if (!strcmp(sim_gin_last_part(rules->text), "standard_logical_axis_rules"))
+    if (!strcmp(model_gin_last_part(rules->text), "standard_logical_axis_rules"))
         return read_standard_rules(draft, (struct sim_gin_callee){rules->scope, rules->text}, place, error);
     if (says_rules(draft->gin)) return BASE_OK;
     return base_fail(error, BASE_INPUT,

@@ -22,7 +22,7 @@ static enum base_status read_dtype(struct sim_gin_draft *draft, struct sim_gin_c
 {
     struct model_gin_place place = draft->model.place;
     const struct model_gin_value *value = sim_gin_get(draft, config, "dtype", &place);
-    const char *name = !value ? "float32" : value->text ? sim_gin_last_part(value->text) : "";
+    const char *name = !value ? "float32" : value->text ? model_gin_last_part(value->text) : "";
     if (value && value->kind != MODEL_GIN_STRING && value->kind != MODEL_GIN_REFERENCE)
         return sim_gin_wrong_kind("dtype", "a string, as in 'bfloat16',", value, place, error);
     if (!value) model_gin_note(draft->gin, place, "dtype is not bound; T5X's default is float32");
@@ -34,7 +34,7 @@ static enum base_status read_expert_dtype(struct sim_gin_draft *draft, struct ba
 {
     struct model_gin_place place = {0};
     const struct model_gin_value *value = model_gin_get(draft->gin, "", "", "ACTIVATION_DTYPE", &place);
-    const char *name = value && value->text ? sim_gin_last_part(value->text) : "bfloat16";
+    const char *name = value && value->text ? model_gin_last_part(value->text) : "bfloat16";
     if (!draft->model.config.experts.count || !strcmp(name, sim_plan_keys[SIM_DTYPE].fallback)) return BASE_OK;
     return set_dtype(draft, name, place, error);
 }
@@ -195,12 +195,6 @@ static enum base_status take_comments(struct sim_gin_draft *draft, struct base_e
 
 /* ---- the whole ---- */
 
-static bool ends_in(const char *name, const char *end)
-{
-    size_t length = strlen(name), cut = strlen(end);
-    return length >= cut && !strcmp(name + length - cut, end);
-}
-
 /* Bound to a class that the run does not call: gin accepts it without effect. Returns the class called instead, or NULL
  * if the binding would have no effect either way. */
 static const char *called_instead(struct sim_gin_draft *draft, const struct model_gin_binding *binding)
@@ -212,10 +206,10 @@ static const char *called_instead(struct sim_gin_draft *draft, const struct mode
                 {"num_microbatches", "Trainer", "trainer_cls"}};
     const struct model_gin_value *config = draft->model.network_config;
     struct model_gin_place place = binding->place;
-    const char *class = sim_gin_last_part(binding->configurable);
-    if (config && !strcmp(class, sim_gin_last_part(config->text))) return config->text;
+    const char *class = model_gin_last_part(binding->configurable);
+    if (config && !strcmp(class, model_gin_last_part(config->text))) return config->text;
     for (int i = 0; i < BASE_COUNT(rows); i++) {
-        if (strcmp(rows[i].parameter, binding->parameter) != 0 || !ends_in(class, rows[i].class)) continue;
+        if (strcmp(rows[i].parameter, binding->parameter) != 0 || !base_ends_in(class, rows[i].class)) continue;
         const struct model_gin_value *value = model_gin_follow(draft->gin, binding->value, &place);
         const bool says =
             value && (value->kind == MODEL_GIN_NUMBER ? strtol(value->text, NULL, 10) > 1 : value->count > 0);

@@ -55,7 +55,7 @@ static struct sim_gin_callee owner_of(struct sim_gin_draft *draft, const struct 
                                                                        : NULL;
     if (row->owner == OF_CLASS) return (struct sim_gin_callee){"", row->class};
     if (row->owner == OF_TRAINER) return sim_gin_find_callee(draft, "trainer_cls", "", "Trainer");
-    if (!value || (row->class && strcmp(sim_gin_last_part(value->text), row->class) != 0))
+    if (!value || (row->class && strcmp(model_gin_last_part(value->text), row->class) != 0))
         return (struct sim_gin_callee){"", NULL};
     return (struct sim_gin_callee){value->scope, value->text};
 }
@@ -66,7 +66,7 @@ static bool is_taken(const struct model_gin_value *value, const char *taken)
     struct base_error ignored;
     if (!value || value->kind == MODEL_GIN_NONE) return true;
     if (!taken || !value->text) return false;
-    if (value->kind == MODEL_GIN_REFERENCE) return !strcmp(sim_gin_last_part(value->text), taken);
+    if (value->kind == MODEL_GIN_REFERENCE) return !strcmp(model_gin_last_part(value->text), taken);
     if (value->kind != MODEL_GIN_NUMBER) return !strcmp(value->text, taken);
     return base_parse_double(value->text, "", -1e300, 1e300, &a, &ignored) == BASE_OK &&
            base_parse_double(taken, "", -1e300, 1e300, &b, &ignored) == BASE_OK && !(a < b || a > b);
@@ -94,7 +94,7 @@ static const char *constant_of(struct model_gin *gin, const struct model_gin_bin
 {
     enum { LONGEST_CHAIN = 32 };
     for (int i = 0; binding && binding->value->kind == MODEL_GIN_MACRO && i < LONGEST_CHAIN; i++) {
-        if (strchr(binding->value->text, '.')) return sim_gin_last_part(binding->value->text);
+        if (strchr(binding->value->text, '.')) return model_gin_last_part(binding->value->text);
         binding = model_gin_find(gin, binding->value->scope, "", binding->value->text);
     }
     return NULL;

@@ -7,15 +7,11 @@
 extern const struct base_table embedded_sim_plan_software_usual_csv;
 static const struct base_table *const table = &embedded_sim_plan_software_usual_csv;
 
-static const char *field(int row, const char *column)
-{
-    return base_table_field(table, row, base_table_column(table, column));
-}
-
 const char *sim_usual_value(const char *software, enum sim_key key)
 {
     for (int row = 0; row < table->row_count; row++)
-        if (!strcmp(field(row, "software"), software) && !strcmp(field(row, "key"), sim_plan_keys[key].name))
-            return field(row, "value");
+        if (!strcmp(base_table_value(table, row, "software"), software) &&
+            !strcmp(base_table_value(table, row, "key"), sim_plan_keys[key].name))
+            return base_table_value(table, row, "value");
     return NULL;
 }

@@ -9,16 +9,11 @@
 extern const struct base_table embedded_sim_plan_software_versions_csv;
 static const struct base_table *const table = &embedded_sim_plan_software_versions_csv;
 
-static const char *field(int row, const char *column)
-{
-    return base_table_field(table, row, base_table_column(table, column));
-}
-
 static bool is_of(int row, const char *software, const char *platform, const char *version)
 {
-    const char *begins = field(row, "version");
-    return !strcmp(field(row, "software"), software) && !strcmp(field(row, "platform"), platform) &&
-           !strncmp(version, begins, strlen(begins));
+    const char *begins = base_table_value(table, row, "version");
+    return !strcmp(base_table_value(table, row, "software"), software) &&
+           !strcmp(base_table_value(table, row, "platform"), platform) && !strncmp(version, begins, strlen(begins));
 }
 
 /* Rows of traits: the column `constant` tells whether they apply to all runs, eager ones, or compiled ones. Plans
@@ -34,13 +29,13 @@ static model_trait_set *traits_named(const char *name, struct sim_profile *profi
 /* "x0.9" scales the value of the chip's and the software's rows. */
 static enum base_status take_constant(int row, int constant, struct sim_profile *profile, struct base_error *error)
 {
-    const char *value = field(row, "value");
+    const char *value = base_table_value(table, row, "value");
     const double scale = *value == 'x' ? profile->constants[constant] : 1;
     if (profile->kinds[constant] && !strcmp(profile->kinds[constant], "given")) return BASE_OK; /* by the user */
-    profile->kinds[constant] = field(row, "kind");
-    profile->sources[constant] = field(row, "source");
-    BASE_TRY(base_parse_double(value + (*value == 'x'), field(row, "constant"), 0, 1e30, &profile->constants[constant],
-                               error));
+    profile->kinds[constant] = base_table_value(table, row, "kind");
+    profile->sources[constant] = base_table_value(table, row, "source");
+    BASE_TRY(base_parse_double(value + (*value == 'x'), base_table_value(table, row, "constant"), 0, 1e30,
+                               &profile->constants[constant], error));
     profile->constants[constant] *= scale;
     return BASE_OK;
 }
@@ -61,7 +56,7 @@ static enum base_status drop_traits(const char *value, struct sim_profile *profi
 
 static enum base_status take_row(int row, const char *chip, struct sim_profile *profile, struct base_error *error)
 {
-    const char *name = field(row, "constant"), *value = field(row, "value");
+    const char *name = base_table_value(table, row, "constant"), *value = base_table_value(table, row, "value");
     model_trait_set *put = traits_named(name, profile);
     if (put) {
         model_trait_set traits;
@@ -114,9 +109,10 @@ enum base_status sim_profile_take_version(const char *software, const struct top
     const char *chip = topology->chip.name;
     for (int row = 0; row < table->row_count; row++)
         if (is_of(row, software, sim_platform_name(topology->kind), version) || is_of(row, software, chip, version)) {
-            const char *constant = field(row, "constant");
+            const char *constant = base_table_value(table, row, "constant");
             if (!strcmp(constant, "checked_rank_s") && topology->bounds[0] == 1) continue; /* of runs over hosts */
-            if (!strcmp(constant, "pytorch")) BASE_TRY(take_library(field(row, "value"), topology, profile, error));
+            if (!strcmp(constant, "pytorch"))
+                BASE_TRY(take_library(base_table_value(table, row, "value"), topology, profile, error));
             else BASE_TRY(take_row(row, topology->chip.name, profile, error));
         }
     return BASE_OK;
@@ -140,8 +136,10 @@ const char *sim_version_environment(struct base_arena *arena, const char *softwa
     struct base_text text = {.arena = arena};
     base_put(&text, "");
     for (int row = 0; row < table->row_count; row++) {
-        const char *begins = field(row, "version"), *sets = field(row, "environment");
-        const bool is_meant = !strcmp(field(row, "software"), software) && !strncmp(version, begins, strlen(begins));
+        const char *begins = base_table_value(table, row, "version"),
+                   *sets = base_table_value(table, row, "environment");
+        const bool is_meant =
+            !strcmp(base_table_value(table, row, "software"), software) && !strncmp(version, begins, strlen(begins));
         if (is_meant && *sets && !strstr(text.data, sets)) base_putf(&text, " %s", sets);
     }
     return text.data;
@@ -153,8 +151,9 @@ static const char *list_known(struct base_arena *arena, const char *software, co
     struct base_text known = {.arena = arena};
     base_put(&known, "");
     for (int row = 0; row < table->row_count; row++) {
-        const char *begins = field(row, "version");
-        if (!*begins || strcmp(field(row, "software"), software) != 0 || strcmp(field(row, "platform"), platform) != 0)
+        const char *begins = base_table_value(table, row, "version");
+        if (!*begins || strcmp(base_table_value(table, row, "software"), software) != 0 ||
+            strcmp(base_table_value(table, row, "platform"), platform) != 0)
             continue;
         if (is_of(row, software, platform, version)) return NULL;
         const char *name = base_print(arena, "'%s'", begins);
@@ -173,8 +172,9 @@ const char *sim_version_setting(const struct sim_plan_text *text, const char *na
     const char *version = sim_key_is_given(text, SIM_SOFTWARE_VERSION) ? text->values[SIM_SOFTWARE_VERSION] : "";
     const char *value = NULL;
     for (int row = 0; row < table->row_count; row++)
-        if (!strcmp(field(row, "constant"), name) && is_of(row, software_of(text), field(row, "platform"), version))
-            value = field(row, "value");
+        if (!strcmp(base_table_value(table, row, "constant"), name) &&
+            is_of(row, software_of(text), base_table_value(table, row, "platform"), version))
+            value = base_table_value(table, row, "value");
     return value;
 }
 
@@ -187,11 +187,12 @@ enum base_status sim_version_unsaid(struct base_arena *arena, const struct sim_p
     BASE_TRY(topo_parse(arena, text->values[SIM_TOPOLOGY], &topology, error));
     const char *software = software_of(text), *platform = sim_platform_name(topology.kind);
     for (int row = 0; row < table->row_count; row++) /* the newest stands last */
-        if (!strcmp(field(row, "constant"), "traits") && is_of(row, software, platform, field(row, "version")))
+        if (!strcmp(base_table_value(table, row, "constant"), "traits") &&
+            is_of(row, software, platform, base_table_value(table, row, "version")))
             *out = base_print(arena,
                               "%.40s is modelled as of its published runs; use --software-version '%s' for the release "
                               "measured since",
-                              software, field(row, "version"));
+                              software, base_table_value(table, row, "version"));
     return BASE_OK;
 }
 

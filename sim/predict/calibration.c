@@ -67,7 +67,7 @@ static const struct base_json *document_at(struct base_arena *arena, const struc
 {
     struct base_text text = {.arena = arena};
     struct base_json_writer w = {.text = &text, .layout = BASE_JSON_ONE_LINE};
-    const struct base_json *given = c->start ? base_json_get(c->start, "constants") : NULL, *document = NULL;
+    const struct base_json *given = base_json_get(c->start, "constants"), *document = NULL;
     struct base_error ignored;
     base_json_open(&w, '{');
     base_json_member_open(&w, "constants", '{');
@@ -221,15 +221,9 @@ static bool choose_constants(struct calibrating *c, struct base_arena *arena)
 
 /* ---- how good it is ---- */
 
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static double median(double *values, int count)
 {
-    qsort(values, (size_t)count, sizeof *values, by_value);
+    qsort(values, (size_t)count, sizeof *values, base_by_value);
     return (values[(count - 1) / 2] + values[count / 2]) / 2;
 }
 

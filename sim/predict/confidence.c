@@ -14,14 +14,9 @@ static const struct base_table *const table = &embedded_sim_predict_confidence_c
 static const double within_deviations = 1.6449; /* of a normal distribution, 90 % */
 static const double above_deviations = 1.2816;  /* and 90 % lie below that many */
 
-static const char *field(int row, const char *column)
-{
-    return base_table_field(table, row, base_table_column(table, column));
-}
-
 static enum base_status read_number(int row, const char *column, double *out, struct base_error *error)
 {
-    return base_parse_double(field(row, column), column, -1e9, 1e9, out, error);
+    return base_parse_double(base_table_value(table, row, column), column, -1e9, 1e9, out, error);
 }
 
 /* The spread of few rows is not known better than they allow: the variance is that of Student's distribution. */
@@ -32,7 +27,8 @@ static double widened(double deviation, double count)
 
 static enum base_status read_residual(int row, struct sim_residual *out, struct base_error *error)
 {
-    const bool of_every_kind = !strcmp(field(row, "software"), "*"); /* a deviation of new kinds already */
+    const bool of_every_kind =
+        !strcmp(base_table_value(table, row, "software"), "*"); /* a deviation of new kinds already */
     double count, between;
     BASE_TRY(read_number(row, "rows", &count, error));
     BASE_TRY(read_number(row, "mean_log", &out->mean, error));
@@ -95,21 +91,22 @@ static const char *unmeasured(struct base_arena *arena, const struct sim_plan *p
         const char *name, *words;
     } classes[] = {{"experts", "with experts"}, {"long", "of sequences as long"}, {"dense", "of a dense model"}};
     const char *class = class_of(plan), *dtype = model_dtype_name(plan->options.dtype), *of_class = "";
-    const int devices = plan->placement->topology.device_count, most = atoi(field(row, "most_devices"));
+    const int devices = plan->placement->topology.device_count,
+              most = atoi(base_table_value(table, row, "most_devices"));
     struct base_text out = {.arena = arena};
     for (int i = 0; i < BASE_COUNT(classes); i++)
         if (!strcmp(class, classes[i].name)) of_class = classes[i].words;
-    if (!has_word(field(row, "classes"), class)) base_putf(&out, ", none of them %s", of_class);
-    if (!has_word(field(row, "dtypes"), dtype)) base_putf(&out, ", none of them in %s", dtype);
+    if (!has_word(base_table_value(table, row, "classes"), class)) base_putf(&out, ", none of them %s", of_class);
+    if (!has_word(base_table_value(table, row, "dtypes"), dtype)) base_putf(&out, ", none of them in %s", dtype);
     if (devices > 2 * most) base_put(&out, ", none of them on as many devices");
     return out.length ? out.data : NULL;
 }
 
 static bool is_measured(const struct sim_plan *plan, int row)
 {
-    return has_word(field(row, "classes"), class_of(plan)) &&
-           has_word(field(row, "dtypes"), model_dtype_name(plan->options.dtype)) &&
-           plan->placement->topology.device_count <= 2 * atoi(field(row, "most_devices"));
+    return has_word(base_table_value(table, row, "classes"), class_of(plan)) &&
+           has_word(base_table_value(table, row, "dtypes"), model_dtype_name(plan->options.dtype)) &&
+           plan->placement->topology.device_count <= 2 * atoi(base_table_value(table, row, "most_devices"));
 }
 
 /* For another chip the kind's bias is unknown; the larger of the two spreads is used. */
@@ -127,7 +124,7 @@ static enum base_status find_residual(const struct topo_topology *topology, cons
     out->row = -1;
     if (row < 0) return BASE_OK;
     BASE_TRY(read_residual(row, out, error));
-    if (has_word(field(row, "chips"), topology->chip.name)) return BASE_OK;
+    if (has_word(base_table_value(table, row, "chips"), topology->chip.name)) return BASE_OK;
     out->mean = 0;
     out->deviation = fmax(out->deviation, all.deviation);
     return BASE_OK;
@@ -182,9 +179,9 @@ static void put_source(struct base_text *out, const struct sim_plan *plan, const
         return;
     }
     const char *lacking = unmeasured(out->arena, plan, r->row);
-    const bool of_chip = has_word(field(r->row, "chips"), topology->chip.name);
+    const bool of_chip = has_word(base_table_value(table, r->row, "chips"), topology->chip.name);
     base_putf(out, "%s: %s%s rows (%s)", what, lacking || !of_chip ? "no measurement covers this; " : "",
-              field(r->row, "rows"), field(r->row, "tables"));
+              base_table_value(table, r->row, "rows"), base_table_value(table, r->row, "tables"));
     if (!of_chip) base_putf(out, ", none of them on %s", topology->chip.name);
     if (lacking) base_put(out, lacking);
 }

@@ -293,8 +293,7 @@ static double count_parameters(struct base_arena *arena, const struct sim_plan *
     struct base_error ignored;
     int count;
     if (model_parameters(arena, plan->config, &parameters, &count, &ignored) != BASE_OK ||
-        model_device_state(parameters, count, &(struct model_rules){0}, &(struct topo_axes){0}, MODEL_SGD, NULL, &whole,
-                           &ignored) != BASE_OK)
+        model_whole_state(parameters, count, MODEL_SGD, NULL, &whole, &ignored) != BASE_OK)
         return 0;
     return (double)whole.parameter_count;
 }

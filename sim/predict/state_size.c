@@ -57,8 +57,7 @@ enum base_status sim_checkpoint_of(struct base_arena *arena, const struct sim_pl
     if (!parameters) BASE_TRY(model_parameters(arena, plan->config, &parameters, &count, error));
     parameters = model_padded_parameters(arena, sim_vocabulary_multiple(plan), parameters, count);
     if (plan->options.lora_rank) parameters = model_adapters(arena, parameters, count, &plan->options, &count);
-    BASE_TRY(model_device_state(parameters, count, &(struct model_rules){0}, &(struct topo_axes){0}, optimizer,
-                                adafactor, &whole, error));
+    BASE_TRY(model_whole_state(parameters, count, optimizer, adafactor, &whole, error));
     BASE_TRY(model_device_state(parameters, count, plan->rules, &plan->placement->named_axes, optimizer, adafactor,
                                 &device, error));
     double rate = rate_of_device(&plan->placement->topology);
