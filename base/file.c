@@ -251,3 +251,12 @@ enum base_status base_write_new_file(const char *path, const char *bytes, size_t
     if (close(descriptor) != 0 && !bad) bad = true, why = errno;
     return bad ? base_fail(error, BASE_INPUT, "%s: cannot be written: %s", path, strerror(why)) : BASE_OK;
 }
+
+enum base_status base_json_read_file(struct base_arena *arena, const char *path, size_t limit_bytes,
+                                     const struct base_json **out, struct base_error *error)
+{
+    const char *text;
+    size_t length;
+    BASE_TRY(base_read_file(arena, path, limit_bytes, &text, &length, error));
+    return base_json_parse(arena, text, length, out, error) == BASE_OK ? BASE_OK : base_fail_in(error, "%s", path);
+}

@@ -217,15 +217,6 @@ const char *base_json_string(const struct base_json *object, const char *key, co
     return member ? member->string : otherwise;
 }
 
-enum base_status base_json_read_file(struct base_arena *arena, const char *path, size_t limit_bytes,
-                                     const struct base_json **out, struct base_error *error)
-{
-    const char *text;
-    size_t length;
-    BASE_TRY(base_read_file(arena, path, limit_bytes, &text, &length, error));
-    return base_json_parse(arena, text, length, out, error) == BASE_OK ? BASE_OK : base_fail_in(error, "%s", path);
-}
-
 const char *base_json_kind_name(enum base_json_kind kind)
 {
     static const char *const names[] = {"null", "false", "true", "a number", "a string", "a list", "an object"};

@@ -1,6 +1,6 @@
 /* PCG32 (O'Neill, "PCG: A Family of Simple Fast Space-Efficient Statistically Good Algorithms", 2014): output
  * permutation XSH-RR of a 64-bit congruential state. */
-#include "base/base.h"
+#include "base/random.h"
 
 enum { ROTATE_BITS = 32 };
 

@@ -1,6 +1,6 @@
 /* Threefry-2x32 with 20 rounds (Salmon et al., "Parallel Random Numbers: As Easy as 1, 2, 3", 2011) as JAX uses it:
  * keys, bits in the order of its default implementation, and Gumbel noise. */
-#include "base/base.h"
+#include "base/random.h"
 
 #include <math.h>
 #include <string.h>
