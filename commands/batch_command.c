@@ -266,9 +266,10 @@ static enum base_status run_batch(struct commands_context *context, const struct
 }
 
 static const struct base_option options[] = {
-    {"--timeout", "S", "give up a question that takes longer, and go on with the next", "none is given up"},
+    {"--timeout", "S", "abandon a question that takes longer, and continue with the next", "no limit"},
     {"--sealed", NULL,
-     "open no file, answer what a page may ask, in this process, with lines of progress before a search's answer",
+     "open no file, answer only a page's questions, in this process, with a search's progress on lines before its "
+     "answer",
      NULL},
     COMMANDS_COMMON};
 

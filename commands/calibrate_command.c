@@ -115,10 +115,10 @@ static enum base_status read_run(struct base_arena *arena, const char *path, str
         return base_fail(error, BASE_INPUT, "%s: is no run; `meshwright run PLAN --json --out RUN.json` writes one",
                          path);
     if (ranks && ranks->number == 0 && has_many_devices(run))
-        return base_fail(error, BASE_INPUT,
-                         "%s: its devices ran one after the other in one process, which says little of them together; "
-                         "run it without --in-process",
-                         path);
+        return base_fail(
+            error, BASE_INPUT,
+            "%s: one process ran its devices in turn, which does not show them together; run it without --in-process",
+            path);
     if (sim_plan_from_json(arena, plan, &row.plan, error) != BASE_OK) return base_fail_in(error, "%s: plan", path);
     double step_s = typical_step_s(arena, run), mean_s = base_json_real(base_json_get(run, "time"), "step_s"),
            communication_s = base_json_real(base_json_get(run, "time"), "communication_s");
@@ -154,8 +154,7 @@ static enum base_status read_holdout(const struct base_arguments *arguments, str
                *seed = base_argument(arguments, "--seed");
     int64_t fitted_count, draw_count = 100;
     if (!fitted && (draws || seed))
-        return base_fail(error, BASE_USAGE, "%s: says something of --holdout alone; give it, too",
-                         draws ? "--draws" : "--seed");
+        return base_fail(error, BASE_USAGE, "%s: requires --holdout; give it, too", draws ? "--draws" : "--seed");
     if (!fitted) return BASE_OK;
     BASE_TRY(base_parse_int(fitted, "--holdout", 2, MOST_MEASUREMENTS, &fitted_count, error));
     if (draws) BASE_TRY(base_parse_int(draws, "--draws", 1, MOST_DRAWS, &draw_count, error));
@@ -175,7 +174,7 @@ static enum base_status run_calibrate(struct commands_context *context, const st
     if (!arguments->positional_count)
         return base_fail(
             error, BASE_USAGE,
-            "calibrate needs what was measured: meshwright calibrate MEASURED.csv|RUN.json … --out profile.json");
+            "calibrate needs measurements: meshwright calibrate MEASURED.csv|RUN.json … --out profile.json");
     struct sim_calibrate request = {.progress = context->progress, .progress_where = context->progress_where};
     BASE_TRY(read_holdout(arguments, &request, error));
     BASE_TRY(commands_check_outputs(context, arguments, error));
@@ -202,18 +201,18 @@ static enum base_status run_calibrate(struct commands_context *context, const st
 }
 
 static const struct base_option options[] = {
-    {"--profile", "NAME|FILE.json", "the name of what comes out; or a profile to calibrate further", "the chip's name"},
-    {"--holdout", "N", "fit to N measurements drawn at random, too, and say how far that is off on all others", NULL},
-    {"--draws", "N", "how many draws --holdout makes", "100"},
+    {"--profile", "NAME|FILE.json", "the new profile's name; or a profile to calibrate further", "the chip's name"},
+    {"--holdout", "N", "also fit to N random measurements, and report the error on all others", NULL},
+    {"--draws", "N", "number of draws for --holdout", "100"},
     {"--seed", "N", "of --holdout's draws", "0"},
-    {"--json", NULL, "one JSON document on stdout, nothing else there", NULL},
-    {"--out", "FILE", "write the profile to FILE (beside it, then renamed); --profile FILE takes it", NULL},
+    {"--json", NULL, "print one JSON document on stdout", NULL},
+    {"--out", "FILE", "write the profile to FILE, for --profile FILE", NULL},
     {"--help", NULL, "this text", NULL},
 };
 
 const struct commands_command commands_calibrate = {
     .name = "calibrate",
-    .summary = "fit a profile's constants to measured steps, and say how well they then predict",
+    .summary = "fit a profile's constants to measured steps, and report the accuracy",
     .usage = "calibrate MEASURED.csv|RUN.json … [--profile NAME] --out profile.json",
     .examples = "  meshwright calibrate examples/tpu_v4_tuning.csv --profile v4_lab --out v4_lab.json\n"
                 "  meshwright calibrate examples/tpu_v4_tuning.csv --holdout 4\n"

@@ -28,7 +28,7 @@ static enum base_status checkpoint_run(struct commands_context *context, const s
                             copy = {.text = out, .layout = context->layout};
     const struct base_json *document;
     if (arguments->positional_count != 2 || strcmp(arguments->positional[0], "verify") != 0)
-        return base_fail(error, BASE_USAGE, "checkpoint takes a verb and a folder: meshwright checkpoint verify DIR");
+        return base_fail(error, BASE_USAGE, "checkpoint needs a verb and a folder: meshwright checkpoint verify DIR");
     base_json_open(&w, '{');
     base_json_member_string(&w, "verify_checkpoint", arguments->positional[1]);
     base_json_close(&w, '}');
@@ -46,7 +46,7 @@ static const struct base_option options[] = {COMMANDS_COMMON};
 
 const struct commands_command commands_checkpoint = {
     .name = "checkpoint",
-    .summary = "verify a checkpoint: whether it is whole, and which plan and step it is of",
+    .summary = "verify that a checkpoint is whole, and show its plan and step",
     .usage = "checkpoint verify DIR",
     .examples = "  meshwright checkpoint verify tiny_run --json\n"
                 "  meshwright checkpoint verify tiny_run/checkpoint_4\n",

@@ -55,7 +55,7 @@ static enum base_status read_network(const char *text, const char *algorithm, bo
     if (text) BASE_TRY(base_parse_word(text, "--network", names, BASE_COUNT(names), &which, error));
     *simulated = which == 1;
     if (algorithm && !*simulated)
-        return base_fail(error, BASE_INPUT, "--algorithm: the analytic price is of none; use --network simulated");
+        return base_fail(error, BASE_INPUT, "--algorithm: the analytic price has none; use --network simulated");
     return BASE_OK;
 }
 
@@ -207,7 +207,7 @@ static void links_json(const struct question *q, struct base_json_writer *w)
 static const char *price_words(const struct question *q)
 {
     if (sim_price_is_exact(&q->placement, q->kind, q->priced_axes)) return "exact for rings along one dimension";
-    if (sim_is_of_nccl(&q->placement, q->kind)) return "as NCCL reckons, with its protocols and latencies";
+    if (sim_is_of_nccl(&q->placement, q->kind)) return "NCCL's cost model, with its protocols and latencies";
     if (q->topology.slice_count > 1) return "inside slices first, then over the data-centre network";
     const struct sim_group *group = &q->placement.groups[q->priced_axes];
     const bool gathers = q->kind == SIM_ALL_GATHER || q->kind == SIM_REDUCE_SCATTER;
@@ -288,9 +288,8 @@ static enum base_status collective_run(struct commands_context *context, const s
 
 static const struct base_option collective_options[] = {
     COMMANDS_MESH,
-    {"--kind", "all_reduce|all_gather|reduce_scatter|all_to_all|collective_permute", "what the devices do together",
-     NULL},
-    {"--mesh-axis", "AXES", "the mesh axis whose groups do it, or several joined by +", NULL},
+    {"--kind", "all_reduce|all_gather|reduce_scatter|all_to_all|collective_permute", "the collective operation", NULL},
+    {"--mesh-axis", "AXES", "the mesh axis of its groups, or several joined by +", NULL},
     {"--bytes", "N", "one device's operand: 14680064, 14MiB or 14.68MB", NULL},
     {"--network", "analytic|simulated", "by loads of links, or every message over every link",
      "analytic; simulated with --algorithm"},
@@ -299,14 +298,14 @@ static const struct base_option collective_options[] = {
      "double_tree, "
      "direct, pairwise, dimension",
      "the fastest that the hardware is known to run"},
-    {"--links", NULL, "list what each link carries (with --json)", NULL},
+    {"--links", NULL, "list the traffic of each link (with --json)", NULL},
     {"--profile", "FILE", "constants that replace the catalogue's", NULL},
     COMMANDS_COMMON,
 };
 
 const struct commands_command commands_collective = {
     .name = "collective",
-    .summary = "one collective by itself: its time, what bounds it, and what each link carries",
+    .summary = "one collective: its time, its bound, and the traffic of each link",
     .usage = "collective --topology T (mesh as for a plan) --kind K --mesh-axis A[+B] --bytes N",
     .examples = "  meshwright collective --topology v4-512 --model-parallel-submesh 4,2,2,1 --kind all_reduce "
                 "--mesh-axis model --bytes 14MiB --network simulated\n"

@@ -77,7 +77,7 @@ static const struct base_option options[] = {COMMANDS_GIN, COMMANDS_COMMON};
 
 const struct commands_command commands_compare = {
     .name = "compare",
-    .summary = "plans, or saved answers, side by side: where they differ, time and memory by part, collectives",
+    .summary = "compare plans or saved answers: keys, time and memory by part, collectives",
     .usage = "compare PLAN|ANSWER.json PLAN|ANSWER.json …",
     .examples = "  meshwright compare examples/t5_11b_v4_512.json examples/wmt_two_way.gin\n"
                 "  meshwright compare examples/t5_11b_v4_512.json examples/wmt_two_way.gin --json\n",

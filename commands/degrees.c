@@ -18,7 +18,7 @@ static enum base_status read_number(const struct base_arguments *arguments, cons
     const char *given = commands_option_given(arguments, option);
     if (given) BASE_TRY(base_parse_int(given, option, least, 1 << 20, out, error));
     if (given && least < 0 && *out == 0)
-        return base_fail(error, BASE_INPUT, "%s: 0 is no degree; use 1, or -1 for what the others leave", option);
+        return base_fail(error, BASE_INPUT, "%s: 0 is no degree; use 1, or -1 for all that the others leave", option);
     return BASE_OK;
 }
 
@@ -43,16 +43,14 @@ enum base_status commands_topology_given(struct base_arena *arena, const struct 
     *out = commands_option_given(arguments, "--topology");
     if (!name && !count) return BASE_OK;
     if (*out)
-        return base_fail(error, BASE_USAGE, "%s: --topology says it already; leave one out",
-                         count ? "--gpus" : "--gpu");
-    if (!name) return base_fail(error, BASE_USAGE, "--gpus: of which kind? Give --gpu h100, too");
+        return base_fail(error, BASE_USAGE, "%s: contradicts --topology; leave one out", count ? "--gpus" : "--gpu");
+    if (!name) return base_fail(error, BASE_USAGE, "--gpus: needs the kind of GPU; give --gpu h100, too");
     if (!count) return base_fail(error, BASE_USAGE, "--gpu: how many? Give --gpus 64, too");
     BASE_TRY(base_parse_int(count, "--gpus", 1, 1 << 20, &devices, error));
     if (topo_chip_called(arena, name, &chip, error) != BASE_OK) return base_fail_in(error, "--gpu");
     *out = topo_devices_name(arena, chip, devices);
     if (*out) return BASE_OK;
-    return base_fail(error, BASE_INPUT,
-                     "--gpus: %lld of %s are no whole nodes, or no listed slice; --topology says what they are",
+    return base_fail(error, BASE_INPUT, "--gpus: %lld of %s are no whole nodes, or no listed slice; use --topology",
                      (long long)devices, chip->full_name);
 }
 
@@ -133,8 +131,8 @@ static enum base_status check_data(struct commands_context *context, struct degr
     if (fsdp > 1 && !sim_key_is_given(d->plan, SIM_RULES)) d->plan->values[SIM_RULES] = hybrid ? "maxtext" : "zero3";
     if (fsdp > 1 && dp > 1 && !hybrid)
         commands_warn(context, base_print(d->arena,
-                                          "replicas of %lld sharded devices beside other degrees are not modelled: "
-                                          "parameters are taken as sharded over all %lld",
+                                          "%lld sharded devices per replica are not modelled with other degrees: "
+                                          "parameters are sharded over all %lld",
                                           (long long)fsdp, (long long)*data));
     return BASE_OK;
 }
@@ -144,10 +142,9 @@ static enum base_status take_micro_batch(struct degrees *d, int64_t micro, int64
     int64_t batch = 0, steps = 1;
     if (!micro) return BASE_OK;
     if (!data)
-        return base_fail(
-            error, BASE_INPUT,
-            "--micro-batch-size: is of each data-parallel device, and how many there are is not said; give "
-            "one --topology whose devices the other degrees divide");
+        return base_fail(error, BASE_INPUT,
+                         "--micro-batch-size: is per data-parallel device, and their number is unknown; give one "
+                         "--topology whose devices the other degrees divide");
     BASE_TRY(key_number(d->plan, SIM_BATCH_SIZE, &batch, error));
     if (sim_key_is_given(d->plan, SIM_NUM_MICROBATCHES))
         BASE_TRY(base_parse_int(d->plan->values[SIM_NUM_MICROBATCHES], "num_microbatches", 0, 1 << 20, &steps, error));
@@ -211,8 +208,7 @@ static enum base_status refuse_contradictions(const struct degrees *d, int64_t s
                  {stage >= 0 && stage < 3 && d->fsdp, "--zero-stage", "--fsdp"}};
     for (int i = 0; i < BASE_COUNT(pairs); i++)
         if (pairs[i].clashes)
-            return base_fail(error, BASE_USAGE, "%s: %s says that already; leave one out", pairs[i].option,
-                             pairs[i].key);
+            return base_fail(error, BASE_USAGE, "%s: duplicates %s; leave one out", pairs[i].option, pairs[i].key);
     if (stage >= 0 && has_named_mesh(d->plan))
         return base_fail(error, BASE_INPUT, "--zero-stage: MaxText shards over a mesh; use --fsdp N");
     return BASE_OK;

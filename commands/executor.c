@@ -271,7 +271,7 @@ static void say_how_far(const struct talk *talk, struct base_error *error)
 {
     const struct base_error why = *error;
     if (talk->joined)
-        base_fail(error, why.status, "%s; the ranks had met, so it or all of them were stopped, or their host is down",
+        base_fail(error, why.status, "%s; the ranks had met, so one or all of them were stopped, or their host is down",
                   why.text);
     else
         base_fail(error, why.status,

@@ -42,8 +42,8 @@ static enum base_status check_ending(struct base_arena *arena, const char *path,
                                      struct base_error *error)
 {
     if (!path || !*ending_of(path) || commands_ends_in(path, endings)) return BASE_OK;
-    return base_fail(error, BASE_INPUT, "--out: %.200s: nothing is written under such a name; use one that ends in %s",
-                     path, list_endings(arena, endings));
+    return base_fail(error, BASE_INPUT, "--out: %.200s: unknown extension; use one that ends in %s", path,
+                     list_endings(arena, endings));
 }
 
 enum base_status commands_form(struct commands_context *context, const struct commands_command *command,

@@ -71,16 +71,15 @@ static enum base_status run_import(struct commands_context *context, const struc
 
 static const struct base_option import_options[] = {
     {"--from", "KIND",
-     "maxtext, megatron, nemo, torchtitan, nanotron, deepspeed, transformers, accelerate, llamafactory, axolotl, fsdp, "
-     "levanter, gin, or huggingface (a config.json): whose the files are",
-     "as their content says"},
+     "the files' software: maxtext, megatron, nemo, torchtitan, nanotron, deepspeed, transformers, accelerate, "
+     "llamafactory, axolotl, fsdp, levanter, gin, or huggingface (a config.json)",
+     "detected by content"},
     COMMANDS_PLAN,
     COMMANDS_COMMON};
 
 const struct commands_command commands_import = {
     .name = "import",
-    .summary =
-        "read a plan from what starts other software: MaxText, Megatron-LM, torchtitan, nanotron, DeepSpeed, T5X",
+    .summary = "read a plan from files of MaxText, Megatron-LM, torchtitan, nanotron, DeepSpeed, T5X and others",
     .usage = "import FILE… [KEY=VALUE…] [--from KIND] [--topology T] [OPTIONS]\nimport FILE.gin… [--gin_file=FILE]… "
              "[--gin.NAME=VALUE]… [--gin-search-path DIR] [OPTIONS]",
     .examples = "  meshwright import examples/wmt_two_way.gin\n"
@@ -110,8 +109,8 @@ enum base_status commands_refuse_drops(struct base_arena *arena, const char *for
     bool is_t5x = !strcmp(plan->software, sim_plan_keys[SIM_SOFTWARE].fallback);
     if (!strcmp(format, "jax") && plan->pipeline.stages > 1)
         return base_fail(error, BASE_INPUT,
-                         "pipeline_stages: a mesh and shardings in plain JAX hold no stages, and would copy all layers "
-                         "to each; use --format slurm with software that has them, or pipeline_stages 1");
+                         "pipeline_stages: plain JAX has no stages, and would copy all layers to each; use --format "
+                         "slurm with software that has them, or pipeline_stages 1");
     static const char *const own[] = {"jax", "aot", "maxtext", "deepspeed", "megatron", "torchtitan", "nanotron"};
     for (int i = 0; i < BASE_COUNT(own); i++)
         if (!strcmp(format, own[i])) return BASE_OK;
@@ -135,8 +134,9 @@ static void warn_of_no_fit(struct commands_context *context, const struct sim_pl
     struct base_error ignored;
     if (sim_predict(context->cache, plan, &prediction, NULL, &ignored) != BASE_OK || prediction.fits) return;
     const struct reports_shortage shortage = reports_shortage_of(&prediction);
-    commands_warn(context, base_print(context->arena, "the plan does not fit: %s; predict says what would make it fit",
-                                      reports_shortage_words(context->arena, &shortage)));
+    commands_warn(context,
+                  base_print(context->arena, "the plan does not fit: %s; predict lists changes that make it fit",
+                             reports_shortage_words(context->arena, &shortage)));
 }
 
 static enum base_status run_export(struct commands_context *context, const struct base_arguments *arguments,
@@ -175,11 +175,11 @@ static enum base_status run_export(struct commands_context *context, const struc
 
 static const struct base_option export_options[] = {
     {"--format", "gin|jax|aot|slurm|gcloud|megatron|maxtext|torchtitan|nanotron|deepspeed",
-     "a run file of T5X; mesh and shardings in plain JAX; the whole step, for the TPU compiler or to be run; a job "
-     "script for GPU nodes, with the settings of the plan's software; one for TPU VMs; the settings of that software "
-     "alone, which import reads back",
+     "gin: a T5X run file; jax: mesh and shardings in plain JAX; aot: the whole step, for the TPU compiler or to be "
+     "run; slurm: a job script for GPU nodes, with the settings of the plan's software; gcloud: one for TPU VMs; "
+     "others: the settings of that software alone, which import reads back",
      NULL},
-    {"--command", "COMMAND", "what a job runs in T5X's place; it finds the plan as JSON in $PLAN_FILE", "T5X"},
+    {"--command", "COMMAND", "the job's command in place of T5X; it finds the plan as JSON in $PLAN_FILE", "T5X"},
     {"--drop", NULL, "write a run file of T5X although T5X lacks something that the plan's prediction rests on", NULL},
     COMMANDS_PLAN,
     COMMANDS_COMMON,
@@ -187,7 +187,7 @@ static const struct base_option export_options[] = {
 
 const struct commands_command commands_export = {
     .name = "export",
-    .summary = "write what launches a plan, or has the TPU compiler judge it: gin, JAX, a Slurm job, TPU VMs",
+    .summary = "write a launcher for a plan: gin, JAX, a program for the TPU compiler, a Slurm job, TPU VMs",
     .usage = "export PLAN --format gin|jax|slurm|gcloud|megatron|maxtext|torchtitan|… [--command COMMAND] [OPTIONS]",
     .examples = "  meshwright export examples/t5_11b_v4_512.json --format gin --out run.gin\n"
                 "  meshwright export examples/t5_11b_v4_512.json --format jax\n",

@@ -47,7 +47,7 @@ static enum base_status read_chunk(struct commands_context *context, const struc
                          "%s: is a chunk of another plan, mode, data, checkpoint or period; use a directory of its own",
                          path);
     if (!is_sound(result))
-        return base_fail(error, BASE_INPUT, "%s: is damaged; delete it, and the next run writes it anew", path);
+        return base_fail(error, BASE_INPUT, "%s: is damaged; delete it, and the next run writes it again", path);
     *out = result;
     return BASE_OK;
 }

@@ -77,8 +77,8 @@ static enum base_status ask(struct commands_context *context, const struct base_
     q->restore = base_argument(arguments, "--restore");
     if (!q->restore)
         commands_warn(context, base_print(context->arena,
-                                          "nothing is restored: the weights are random values of seed %lld, and the "
-                                          "answers mean nothing; use --restore CHECKPOINT",
+                                          "no checkpoint is restored: the weights are random (seed %lld), and so are "
+                                          "the answers; use --restore CHECKPOINT",
                                           (long long)q->plan.seed));
     BASE_TRY(check_devices(arguments, &q->plan.placement->topology, error));
     BASE_TRY(sim_predict(context->cache, &q->plan, &q->predicted, NULL, error));
@@ -306,10 +306,10 @@ static const struct base_option options[] = {
     COMMANDS_PLAN,
     {"--mode", "predict|score|predict_with_aux", "decode answers; or score the targets that are given", "predict"},
     {"--data", "FILE",
-     "a .jsonl, a batch of examples a line; the last may have fewer than batch_size. Else a text, an example a line, "
-     "with targets behind a tab",
+     "a .jsonl, a batch of examples per line, the last with at most batch_size; or a text, an example per line, with "
+     "targets after a tab",
      NULL},
-    {"--output-dir", "DIR", "write chunk after chunk there, and continue behind those that are there", NULL},
+    {"--output-dir", "DIR", "write chunks there, and continue after existing ones", NULL},
     {"--checkpoint-period", "N", "batches of a chunk", "100"},
     {"--restore", "CHECKPOINT", "parameters, as T5X or `run` wrote them", "seeded initial values"},
     {"--ranks", "N", "must be the plan's number of devices; a plan for other hardware runs here if it is given",

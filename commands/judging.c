@@ -11,8 +11,8 @@ static enum base_status find_python(struct commands_context *context, const stru
     *out = given;
     if (given || base_find_beside(context->arena, "aot-env/bin/python", out, error) == BASE_OK) return BASE_OK;
     return base_fail(error, BASE_INPUT,
-                     "--python: a Python that has jax[tpu] is missing; `make aot-env` makes one (600 MB from PyPI), or "
-                     "name yours: python3 -m venv ENV && ENV/bin/pip install 'jax[tpu]'");
+                     "--python: no Python with jax[tpu] found; `make aot-env` makes one (600 MB from PyPI), or name "
+                     "yours: python3 -m venv ENV && ENV/bin/pip install 'jax[tpu]'");
 }
 
 enum base_status commands_find_judge(struct commands_context *context, const struct base_arguments *arguments,
@@ -70,8 +70,7 @@ static enum base_status ask(struct commands_context *context, const struct comma
     if (base_run_child(&child, error) != BASE_OK)
         return base_fail(error, BASE_RUN, "%s: could not run the program that export --format aot writes; it needs %s",
                          judge->python, steps ? "JAX" : "jax[tpu]");
-    if (out->length == 0)
-        return base_fail(error, BASE_RUN, "%s: printed nothing where a verdict was due", judge->python);
+    if (out->length == 0) return base_fail(error, BASE_RUN, "%s: printed no verdict", judge->python);
     return BASE_OK;
 }
 
@@ -79,8 +78,8 @@ enum base_status commands_has_compiler(const struct sim_plan *plan, struct base_
 {
     if (plan->placement->topology.kind == TOPO_TPU) return BASE_OK;
     return base_fail(error, BASE_INPUT,
-                     "topology: %.60s is no TPU, whose compiler alone can be had without devices; use --run STEPS of "
-                     "verify where they are",
+                     "topology: %.60s is no TPU, and only the TPU compiler works without devices; use --run STEPS of "
+                     "verify on the devices themselves",
                      plan->topology_text);
 }
 

@@ -28,7 +28,7 @@ static enum base_status find_data_axis(struct base_arena *arena, const char *tex
     if (over_slices) rules = model_rules_over_slices(arena, &rules);
     BASE_TRY(model_resolve(&rules, batch, 1, MODEL_AXIS_IS_UNSHARDED, out, NULL, error));
     if (!out->unconstrained) return BASE_OK;
-    return base_fail(error, BASE_INPUT, "logical_axis_rules: batch goes to %s, which is no mesh axis; use data or null",
+    return base_fail(error, BASE_INPUT, "logical_axis_rules: batch uses %s, which is no mesh axis; use data or null",
                      MODEL_UNCONSTRAINED);
 }
 
@@ -115,7 +115,7 @@ static void layout_text(const struct reading *reading, struct base_text *out)
     }
     if (layout->process_count > PROCESSES_SHOWN)
         base_putf(out, "… (%d processes in all: --json lists them)\n", layout->process_count);
-    base_put(out, "\nfirst: of the processes that read the same shard, the one whose place in the data T5X saves\n");
+    base_put(out, "\nfirst: of the processes that read the same shard, the one whose position in the data T5X saves\n");
 }
 
 static enum base_status layout_run(struct commands_context *context, const struct base_arguments *arguments,

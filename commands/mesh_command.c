@@ -30,7 +30,7 @@ static const char *order_meaning(const char *order)
         {"row_major", "the first coordinate slowest"},
         {"node_by_node", "the model axis fills a node, then spans nodes"},
         {"process_by_process", "one row a process; T5X ignores num_partitions on CPU hosts"},
-        {"torus", "each mesh axis takes whole dimensions of the torus"},
+        {"torus", "each mesh axis uses whole dimensions of the torus"},
         {"split_torus", "mesh axes share dimensions of the torus"},
         {"contiguous", "whole dimensions of the torus, in compact boxes"},
         {"ring", "JAX's ring order of this slice"},
@@ -115,7 +115,7 @@ static const struct base_option mesh_options[] = {
 
 const struct commands_command commands_mesh = {
     .name = "mesh",
-    .summary = "which device stands where in the mesh that T5X or JAX builds, or why it is refused",
+    .summary = "the mesh that T5X or JAX builds, device by device, or why it is refused",
     .usage = "mesh --topology T (--model-parallel-submesh X,Y,Z,C | --num-partitions N | --ici-mesh SIZES [--dcn-mesh "
              "SIZES] | --ici-mesh-shape R,D,M --dcn-mesh-shape R,D,M)",
     .examples = "  meshwright mesh --topology v4-512 --model-parallel-submesh 4,2,2,1\n"

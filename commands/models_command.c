@@ -68,7 +68,7 @@ static void write_zoo(const struct zoo_row *rows, int count, struct base_text *o
 {
     static const char *const titles[] = {"model",   "parameters", "adafactor state", "adamw state",
                                          "layers",  "emb_dim",    "heads",           "head_dim",
-                                         "mlp_dim", "vocab_size", "what it is"};
+                                         "mlp_dim", "vocab_size", "description"};
     struct commands_table table = commands_table_new(out->arena, "lrrrrrrrrrl", count + 1);
     for (int i = 0; i < BASE_COUNT(titles); i++) commands_table_put(&table, titles[i]);
     for (int i = 0; i < count; i++) {
@@ -108,7 +108,7 @@ static enum base_status run_models(struct commands_context *context, const struc
     const char *from = base_argument(arguments, "--from");
     int count = 1;
     if (from && base_argument(arguments, "--model"))
-        return base_fail(error, BASE_USAGE, "--from: --model says the model already; leave one out");
+        return base_fail(error, BASE_USAGE, "--from: contradicts --model; leave one out");
     if (base_argument(arguments, "--model")) return commands_list_parameters(context, arguments, out, error);
     if (from) models = model_of_file(context->arena, from);
     else models = model_zoo(context->arena, &count);
@@ -131,11 +131,11 @@ static enum base_status run_models(struct commands_context *context, const struc
 }
 
 static const struct base_option models_options[] = {
-    {"--from", "FILE", "the model of a file alone: Hugging Face's config.json, or a JSON file of our own keys", NULL},
+    {"--from", "FILE", "the model of a file: Hugging Face's config.json, or a JSON file of our own keys", NULL},
     {"--model", "MODEL", "its parameters: a zoo name, ARCHITECTURE:key=value,… or @FILE.json", NULL},
     {"--logical-axis-rules", "RULES", "as in `meshwright rules`", "standard:1,1"},
-    {"--mesh", "SIZES", "mesh axes and sizes, as in data=4,model=2; adds what one device holds", NULL},
-    {"--optimizer", "adafactor|adamw|lion|sgd", "whose state is counted", "adafactor"},
+    {"--mesh", "SIZES", "mesh axes and sizes, as in data=4,model=2; adds one device's share", NULL},
+    {"--optimizer", "adafactor|adamw|lion|sgd", "optimizer whose state is counted", "adafactor"},
     COMMANDS_PLAN_KEY("--params-axes-names-override"),
     COMMANDS_PLAN_KEY("--adafactor"),
     COMMANDS_GIN,
@@ -146,8 +146,7 @@ const struct commands_command commands_models = {
     .name = "models",
     .alias = "params",
     .alias_run = commands_list_parameters,
-    .summary = "the models that are known by name; or of one model every parameter: shape, logical axes, sharding, "
-               "optimizer state",
+    .summary = "the known models; or one model's parameters: shape, logical axes, sharding, optimizer state",
     .usage =
         "models [--from FILE]\nmodels --model MODEL [--logical-axis-rules RULES] [--mesh SIZES] [--optimizer NAME]",
     .examples = "  meshwright models\n"

@@ -26,8 +26,8 @@ const char *commands_topology_wanted(struct commands_context *context, const cha
 {
     if (plan->values[SIM_TOPOLOGY] || !model_gin_is_gin(path)) return NULL;
     return base_print(context->arena,
-                      "%.300s: no gin file says the topology; a line \"# meshwright: topology = v4-512\" in the file "
-                      "does, and so does --topology of import, export and predict",
+                      "%.300s: gin has no topology; add a line \"# meshwright: topology = v4-512\" to the file, or use "
+                      "--topology of import, export and predict",
                       path);
 }
 
@@ -177,7 +177,7 @@ enum base_status commands_read_files(struct commands_context *context, const str
         return read_import(context, &request, out, error);
     if (request.override_count)
         return base_fail(error, BASE_USAGE,
-                         "\"%.60s\": KEY=VALUE stands behind files of other software; over %.200s say it as an option",
+                         "\"%.60s\": KEY=VALUE follows files of other software; use an option over %.200s",
                          overrides[0], paths[0]);
     return read_json_alone(context, paths[0], out, error);
 }

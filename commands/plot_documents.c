@@ -164,7 +164,7 @@ static enum base_status end_grid(struct grid *g, const char *path, const struct 
 {
     base_json_close(&g->w, ']');
     base_json_close(&g->w, '}');
-    if (!g->row_count) return base_fail(error, BASE_INPUT, "%s: none of the plans around it can be launched", path);
+    if (!g->row_count) return base_fail(error, BASE_INPUT, "%s: none of the plans around it is valid", path);
     return base_json_parse(g->context->arena, g->w.text->data, g->w.text->length, out, error);
 }
 

@@ -137,7 +137,7 @@ static enum base_status check_training(const struct base_arguments *arguments, e
         return base_fail(error, BASE_USAGE,
                          "--device-hour-price: needs --train-tokens N, the target tokens of the run");
     if (tokens && step != MODEL_STEP_TRAIN)
-        return base_fail(error, BASE_INPUT, "--train-tokens: a run is made of whole steps; leave --step out");
+        return base_fail(error, BASE_INPUT, "--train-tokens: applies to training; leave --step out");
     return BASE_OK;
 }
 
@@ -225,10 +225,10 @@ static const struct base_option options[] = {
     COMMANDS_PLAN,
     COMMANDS_STEP,
     {"--as-partitioned", NULL, "without the compiler passes of the profile", NULL},
-    {"--collectives-by-op", NULL, "with each collective the operations it comes from", NULL},
-    {"--peak", NULL, "list the buffers that stand in memory at the peak, and why", NULL},
-    {"--detail", NULL, "with every operation, and what memory holds when; of the JSON document", NULL},
-    {"--what-if", "all|KEY,KEY", "instead: the plan with each of these keys one step otherwise, as JSON", NULL},
+    {"--collectives-by-op", NULL, "list the operations of each collective", NULL},
+    {"--peak", NULL, "list the buffers alive at the peak, with reasons", NULL},
+    {"--detail", NULL, "include every operation, and memory over time, in the JSON document", NULL},
+    {"--what-if", "all|KEY,KEY", "instead: the plan with each of these keys one step away, as JSON", NULL},
     {"--network", "analytic|simulated",
      "how collectives are priced: by loads of links, or every message over every link", "analytic"},
     {"--trace", "FILE", "write the step as a Chrome trace, which Perfetto reads", NULL},

@@ -174,8 +174,7 @@ static enum base_status format_of(const char *path, enum reports_format *out, st
     *out = REPORTS_TEXT;
     for (int i = 0; i < BASE_COUNT(formats) && path; i++)
         if (base_ends_in(path, formats[i].ending)) return *out = formats[i].format, BASE_OK;
-    return path ? base_fail(error, BASE_INPUT, "--out: %s: its name says no form; use .html, .md or .txt", path)
-                : BASE_OK;
+    return path ? base_fail(error, BASE_INPUT, "--out: %s: unknown extension; use .html, .md or .txt", path) : BASE_OK;
 }
 
 /* A saved answer of predict, tune, infer or compare has a page as it is. */
@@ -210,7 +209,7 @@ static enum base_status run_report(struct commands_context *context, const struc
     const struct base_json *document;
     if (!arguments->positional_count)
         return base_fail(error, BASE_USAGE,
-                         "report needs what to report on: meshwright report RUN.json|PLAN.json --out REPORT.html");
+                         "report needs a run or a plan: meshwright report RUN.json|PLAN.json --out REPORT.html");
     const char *path = arguments->positional[0];
     if (!context->json || context->page) BASE_TRY(format_of(base_argument(arguments, "--out"), &format, error));
     BASE_TRY(commands_profile(context, arguments, error));
@@ -233,14 +232,14 @@ static enum base_status run_report(struct commands_context *context, const struc
 static const struct base_option options[] = {
     COMMANDS_GIN,
     {"--profile", "FILE", "predict with these constants and compiler passes", "the chip's own"},
-    {"--json", NULL, "one JSON document on stdout, nothing else there", NULL},
-    {"--out", "FILE.html|FILE.md|FILE.txt", "write the page to FILE (beside it, then renamed)", NULL},
+    {"--json", NULL, "print one JSON document on stdout", NULL},
+    {"--out", "FILE.html|FILE.md|FILE.txt", "write the page to FILE", NULL},
     {"--help", NULL, "this text", NULL},
 };
 
 const struct commands_command commands_report = {
     .name = "report",
-    .summary = "a run beside its prediction, with the operations that differ most; or a plan's prediction, as a page",
+    .summary = "a run against its prediction, with the largest differences; or a plan's prediction, as a page",
     .usage = "report RUN.json|PLAN.json|PLAN.gin [--out FILE.html|FILE.md]",
     .examples = "  meshwright report examples/tiny_local_4.json\n"
                 "  meshwright report examples/t5_11b_v4_512.json --out t5_11b.html\n",

@@ -221,7 +221,7 @@ static void write_resolution(const struct resolution *r, struct base_text *out)
         commands_table_put(&table, r->why[i]);
     }
     commands_table_write(&table, out);
-    if (r->has_fallback && r->outcome == MODEL_NOOP) base_put(out, "no-op: no constraint is made\n");
+    if (r->has_fallback && r->outcome == MODEL_NOOP) base_put(out, "no-op: no constraint is added\n");
 }
 
 static enum base_status run_rules(struct commands_context *context, const struct base_arguments *arguments,
@@ -251,14 +251,13 @@ static const struct base_option rules_options[] = {
     {"--mesh", "SIZES", "mesh axes and sizes, as in data=4,model=2 or data=2,fsdp=4,tensor=2", NULL},
     {"--shape", "SIZES", "sizes of the array's dimensions; with --mesh, gives the shape on one device", NULL},
     {"--fallback", "axis_is_unsharded|raise_error|no_constraint",
-     "resolve a constraint, and do this where no rule applies", NULL},
+     "resolve a constraint, with this fallback if no rule applies", NULL},
     COMMANDS_COMMON,
 };
 
 const struct commands_command commands_rules = {
     .name = "rules",
-    .summary =
-        "which mesh axes shard an array with these logical axes, by which rules, and which rules were passed over",
+    .summary = "the mesh axes that shard an array with these logical axes, with the rules used and skipped",
     .usage = "rules [--logical-axis-rules RULES] [--axes NAMES [--shape SIZES --mesh SIZES] [--fallback WHAT]]",
     .examples = "  meshwright rules --logical-axis-rules standard:2,1\n"
                 "  meshwright rules --axes batch,length,embed --shape 8,512,1024 --mesh data=4,model=2\n"

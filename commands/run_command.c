@@ -116,7 +116,7 @@ static enum base_status read_request(const struct base_arguments *arguments, str
                                  .allow_changed = base_argument(arguments, "--allow-changed")};
     if (!given) return base_fail(error, BASE_USAGE, "--steps: is missing; how many steps in all, as in --steps 10");
     if ((every || keep) && !base_argument(arguments, "--checkpoint"))
-        return base_fail(error, BASE_USAGE, "--checkpoint: is missing; %s says nothing without it",
+        return base_fail(error, BASE_USAGE, "--checkpoint: is missing; %s requires it",
                          every ? "--checkpoint-every" : "--keep");
     BASE_TRY(base_parse_count(given, "--steps", 0, MOST_STEPS, &out->steps, error));
     BASE_TRY(read_step(arguments, &out->evaluates, error));
@@ -175,8 +175,7 @@ static enum base_status check_devices(const struct base_arguments *arguments, co
     if (topology->kind != TOPO_LOCAL && !ranks)
         return base_fail(error, BASE_INPUT,
                          "topology: %s is not this machine; --ranks %d runs the plan's mesh here if its memory "
-                         "suffices, `export` writes what "
-                         "launches it there",
+                         "suffices, `export` writes a launcher for it",
                          topology->name, topology->device_count);
     if (ranks) BASE_TRY(base_parse_int(ranks, "--ranks", 1, INT32_MAX, &count, error));
     if (count == topology->device_count) return BASE_OK;
@@ -258,15 +257,16 @@ static const struct base_option options[] = {
     {"--in-process", NULL, "all devices in one process, one after the other in lockstep, without MPI", NULL},
     {"--step", "train|evaluate",
      "evaluate: loss and token accuracy of K held-out batches; nothing is updated or written", "train"},
-    {"--data", "FILE", "a text, whose bytes become tokens as in ByT5; or a .jsonl, one batch a line, used in order",
+    {"--data", "FILE", "a text, whose bytes become tokens as in ByT5; or a .jsonl, one batch per line, used in order",
      "seeded random tokens"},
-    {"--restore", "CHECKPOINT", "begin from there, if --checkpoint has nothing to resume from",
+    {"--restore", "CHECKPOINT", "start from this checkpoint, if --checkpoint has none to resume from",
      "seeded initial values"},
     {"--checkpoint", "DIR", "resume from its last checkpoint, and leave checkpoint_K there", NULL},
-    {"--allow-changed", "KEY,…", "what may differ from the run that is resumed: keys of the plan, or data", "none"},
+    {"--allow-changed", "KEY,…", "allowed differences from the resumed run: keys of the plan, or data", "none"},
     {"--checkpoint-every", "N", "a checkpoint after every N steps, too", "at the end alone"},
     {"--keep", "N", "the N checkpoints that were written last stay, the others of runs here go", "all stay"},
-    {"--memory-bytes", "N", "what a rank may use; a plan that needs more is refused", "the profile's capacity_bytes"},
+    {"--memory-bytes", "N", "memory limit of a rank; a plan that needs more is refused",
+     "the profile's capacity_bytes"},
     {"--timeout", "SECONDS", "a rank that shows no sign of life for so long ends the run, as does a silent start",
      "10"},
     {"--hostfile", "FILE", "hosts for the ranks, as mpirun reads them", "this machine"},

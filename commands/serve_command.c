@@ -41,7 +41,7 @@ static enum base_status run_serve(struct commands_context *context, const struct
     int64_t port = 0;
     (void)out;
     if (!context->answer || context->answer_where)
-        return base_fail(error, BASE_USAGE, "serve: is asked from a command line, and from no batch");
+        return base_fail(error, BASE_USAGE, "serve: cannot be part of a batch; use the command line");
     if (given) BASE_TRY(base_parse_int(given, "--port", 0, LARGEST_PORT, &port, error));
     BASE_TRY(commands_put_served_page(context, arguments, &page, error));
     const struct serve_settings settings = {.port = (int)port,

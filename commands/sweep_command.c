@@ -66,10 +66,9 @@ static void warn_of_misspelt(struct sweep *s)
         const char *meant = base_nearest(name, read, read_count);
         const int slips = meant ? base_edit_distance(name, meant) : 0;
         if (!slips || slips > (strlen(name) < LONG_NAME ? 1 : 2)) continue;
-        commands_warn(s->context, base_print(s->context->arena,
-                                             "the column %.60s is none that is read, and changes no prediction; did "
-                                             "you mean %s?",
-                                             name, meant));
+        commands_warn(
+            s->context,
+            base_print(s->context->arena, "the column %.60s is unknown, and ignored; did you mean %s?", name, meant));
     }
 }
 
@@ -89,7 +88,7 @@ static enum base_status missing_column(const struct sweep *s, enum sim_key key, 
     const char *meant = column_meant(s, key);
     return base_fail(error, BASE_INPUT,
                      "%s: line 1: the column %s is missing%s%.60s%s; a sweep needs model, topology, batch_size and "
-                     "targets_length; `sweep --help` lists what else it reads",
+                     "targets_length; `sweep --help` lists the others",
                      s->csv.path, sim_plan_keys[key].name, meant ? ": rename " : "", meant ? meant : "",
                      meant ? " so" : "");
 }
@@ -139,7 +138,7 @@ static double read_measured(struct sweep *s, enum measured which)
     if (!*cell || !strcasecmp(cell, "oom") || s->csv.field_count != s->csv.column_count) return NAN;
     enum base_status status = base_parse_double(cell, measured[which].column, 0, measured[which].high, &value, &why);
     if (!strcasecmp(cell, "nan") || (status == BASE_OK && value == 0 && which != OUT_OF_MEMORY))
-        status = base_fail(&why, BASE_INPUT, "%s: %.60s is taken as not measured; leave the cell empty",
+        status = base_fail(&why, BASE_INPUT, "%s: %.60s is treated as not measured; leave the cell empty",
                            measured[which].column, cell);
     if (status == BASE_OK && which == OUT_OF_MEMORY && value > 0 && value < 1)
         status = base_fail(&why, BASE_INPUT, "%s: %.60s is neither 0 nor 1", measured[which].column, cell);
@@ -317,7 +316,7 @@ static enum base_status run_sweep(struct commands_context *context, const struct
     else if (s->to_file) reports_accuracy_text(&s->accuracy, path, out);
     if (s->accuracy.row_count > 0 && s->accuracy.unpredicted_count == s->accuracy.row_count) {
         context->answers = true;
-        return base_fail(error, BASE_INPUT, "%s: no row could be predicted; the column error says why",
+        return base_fail(error, BASE_INPUT, "%s: no row could be predicted; see the column error",
                          arguments->positional[0]);
     }
     return BASE_OK;
@@ -346,7 +345,7 @@ static const struct base_option options[] = {
 
 const struct commands_command commands_sweep = {
     .name = "sweep",
-    .summary = "predict every plan of a table, and say how far from what was measured",
+    .summary = "predict every plan of a table, and report errors against measurements",
     .usage = "sweep TABLE.csv --out RESULT.csv|RESULT.html",
     .examples = "  meshwright sweep examples/tpu_v4_tuning.csv --out result.csv\n"
                 "  meshwright sweep examples/tpu_v4_tuning.csv --out result.csv --json\n",

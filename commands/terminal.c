@@ -6,7 +6,7 @@
 static const struct {
     const char *beginning, *colour;
 } verdicts[] = {{"It fits:", "1;32"}, {"It fits, but", "1;33"}, {"It does NOT fit:", "1;31"},
-                {"Best:", "1;32"},    {"Nothing fits", "1;31"}, {"Nothing that fits", "1;31"},
+                {"Best:", "1;32"},    {"Nothing fits", "1;31"}, {"No plan that fits", "1;31"},
                 {"Proven:", "32"},    {"Not proven:", "33"},    {"Warning:", "33"}};
 
 static bool begins(const char *line, size_t length, const char *with)

@@ -74,8 +74,8 @@ static const char *largest_words(struct base_arena *arena, const struct topo_chi
 
 static void put_text(const struct topo_chip *chips, int count, struct base_text *out)
 {
-    static const char *const titles[] = {"name",         "what it is", "GiB",       "GB/s",
-                                         "bf16 TFLOP/s", "links",      "GB/s each", "largest, or how to name one"};
+    static const char *const titles[] = {"name",         "description", "GiB",       "GB/s",
+                                         "bf16 TFLOP/s", "links",       "GB/s each", "largest, or how to name one"};
     struct commands_table table = commands_table_new(out->arena, "llrrrrrl", count + 1);
     for (int i = 0; i < BASE_COUNT(titles); i++) commands_table_put(&table, titles[i]);
     for (int i = 0; i < count; i++) {
@@ -90,11 +90,10 @@ static void put_text(const struct topo_chip *chips, int count, struct base_text 
         commands_table_put(&table, largest_words(out->arena, c));
     }
     commands_table_write(&table, out);
-    base_put(
-        out,
-        "\nA TPU slice is named by its accelerator type (v4-512) or its shape in chips (v4:4x8x8), GPUs by nodes and "
-        "GPUs a node\n(a100-80g:32x8), ranks of this machine by their number (local:4). `meshwright topology "
-        "NAME` says more of one.\nLinks are those of a chip; the rate is one link's, one way.\n");
+    base_put(out,
+             "\nA TPU slice is named by its accelerator type (v4-512) or its shape in chips (v4:4x8x8), GPUs by nodes "
+             "and GPUs per node\n(a100-80g:32x8), ranks of this machine by their number (local:4). `meshwright "
+             "topology NAME` shows details.\nLinks are those of a chip; the rate is one link's, one way.\n");
 }
 
 enum base_status commands_list_topologies(struct commands_context *context, const struct base_arguments *arguments,

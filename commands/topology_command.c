@@ -61,15 +61,15 @@ static const char *wrap_reason(struct base_arena *arena, const struct topo_topol
             topology->wrap[i] != (multiple || (chip->wrap_exact && topology->bounds[i] == chip->wrap_exact)))
             return "as given; the generation's own rule differs";
     if (chip->wrap_multiple)
-        return base_print(
-            arena, "%s slices close in every dimension when every dimension is a multiple of %d, and in none otherwise",
-            chip->full_name, chip->wrap_multiple);
+        return base_print(arena,
+                          "%s slices wrap in every dimension if every dimension is a multiple of %d, else in none",
+                          chip->full_name, chip->wrap_multiple);
     if (chip->wrap_exact)
-        return base_print(arena, "a dimension of %s closes where it spans the pod's whole %d chips", chip->full_name,
+        return base_print(arena, "a dimension of %s wraps if it spans the pod's whole %d chips", chip->full_name,
                           chip->wrap_exact);
     if (chip->torus_rank && topology->kind == TOPO_LOCAL)
         return "an emulated torus closes every dimension longer than 2";
-    return "no dimension is known to close";
+    return "no dimension is known to wrap";
 }
 
 /* True if T5X's table fills the cores of a chip before it takes a second chip. */
@@ -97,7 +97,7 @@ static const char *core_reason(struct base_arena *arena, const struct topo_topol
         arena, "each of the %d cores of a chip is a JAX device of its own: the last number of a submesh is 1 or %d%s",
         devices, devices,
         table_takes_cores_first(arena, topology)
-            ? ", and T5X's table takes both cores before a second chip: 2 partitions are (1, 1, 1, 2)"
+            ? ", and T5X's table uses both cores before a second chip: 2 partitions are (1, 1, 1, 2)"
             : "");
 }
 
@@ -260,7 +260,7 @@ static void text_links(const struct facts *facts, struct base_text *out)
     } else if (chip->link_count) {
         base_putf(out, "  links     %d a GPU, %d devices in a domain", chip->link_count, chip->domain_size);
     } else {
-        base_put(out, "  links     none of its own");
+        base_put(out, " links     none of its own");
     }
     put_rate(out, ", ", chip->link_oneway_bytes_per_s, "B/s usable in one direction", "");
     put_rate(out, " (", chip->link_nominal_bytes_per_s, "B/s nominal", ")");
@@ -376,7 +376,7 @@ static const char *topology_words(struct base_arena *arena)
 }
 
 static const struct base_option topology_options[] = {
-    {"--submesh", "X,Y,Z,C", "the box of devices that holds one copy of the model; [node,local] on GPUs", NULL},
+    {"--submesh", "X,Y,Z,C", "the box of devices with one copy of the model; [node,local] on GPUs", NULL},
     {"--ici-mesh", "SIZES", "or a mesh of named axes, as JAX places it: data=2,fsdp=4,tensor=2", NULL},
     COMMANDS_COMMON,
 };
@@ -385,8 +385,8 @@ const struct commands_command commands_topology = {
     .name = "topology",
     .alias = "topologies",
     .alias_run = list_all,
-    .summary = "the chips and accelerator types that are known by name; or of one TOPOLOGY its cores and JAX devices, "
-               "hosts, wraps, links, default meshes",
+    .summary = "the known chips and accelerator types; or details of one TOPOLOGY: cores and JAX devices, hosts, "
+               "wraps, links, default meshes",
     .usage = "topology\ntopology T [--submesh X,Y,Z,C | --ici-mesh SIZES]",
     .examples = "  meshwright topology\n"
                 "  meshwright topology v5e:2x4@host=2x4 --json\n"

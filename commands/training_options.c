@@ -54,8 +54,7 @@ static enum base_status read_prices(struct base_arena *arena, const char *text, 
     }
     *out = prices;
     if (named && named < *count)
-        return base_fail(error, BASE_INPUT,
-                         "--device-hour-price: some prices have a name and some have none; name all, or none");
+        return base_fail(error, BASE_INPUT, "--device-hour-price: only some prices have a name; name all, or none");
     return BASE_OK;
 }
 
@@ -74,7 +73,7 @@ static enum base_status refuse_unused(const struct price *prices, int count, str
     for (int i = 0; i < count; i++)
         if (!prices[i].used)
             return base_fail(error, BASE_INPUT,
-                             "--device-hour-price: %.60s is neither a topology that is asked nor the chip of one",
+                             "--device-hour-price: %.60s is neither a requested topology nor the chip of one",
                              prices[i].name);
     return BASE_OK;
 }

@@ -60,8 +60,8 @@ static enum base_status refuse_compiler(const struct sim_plan_text *plan, struct
             allowed[i] ? value && *value && strcmp(value, allowed[i]) != 0 : value && !strcmp(value, "compiled");
         if (refused)
             return base_fail(error, BASE_INPUT,
-                             "%s: the bounds of a search hold for the software's own compiler; leave it out, and ask "
-                             "predict or verify about the plans that are found",
+                             "%s: the bounds of a search hold for the software's own compiler; leave it out, and use "
+                             "predict or verify for the plans found",
                              sim_plan_keys[keys[i]].name);
     }
     return BASE_OK;
@@ -100,12 +100,12 @@ static enum base_status read_request(struct commands_context *context, const str
     const bool is_t5x = !software || !*software || !strcmp(software, "t5x");
     if (request->search_saved && is_t5x && !base_argument(arguments, "--beyond-t5x"))
         return base_fail(error, BASE_INPUT,
-                         "--search remat: T5X has no remat_policy that names tensors; use --beyond-t5x for what a "
-                         "program of one's own can do, or --software maxtext");
+                         "--search remat: T5X has no remat_policy that names tensors; use --beyond-t5x for your own "
+                         "program, or --software maxtext");
     if (request->search_saved && base_argument(arguments, "--pareto"))
         return base_fail(error, BASE_INPUT,
-                         "--pareto: of remat by tensor the fastest policy that fits is sought alone; leave out one of "
-                         "--search remat and --pareto");
+                         "--pareto: cannot be combined with --search remat, which finds only the fastest policy that "
+                         "fits; leave one out");
     if (search && base_argument(arguments, "--no-bounds"))
         return base_fail(error, BASE_INPUT,
                          "--no-bounds: the plans of --search %s are too many to be predicted one by one", search);
@@ -332,9 +332,8 @@ static enum base_status tune(struct commands_context *context, const struct base
         commands_warn(context, "pipeline stages are not searched; use --pipeline-stages auto to search them, too");
     if (table) return enumerate(context, &space, options.headroom_frac, table, out, error);
     if (base_argument(arguments, "--fit") && space.mesh_key == SIM_ICI_MESH)
-        return base_fail(
-            error, BASE_INPUT,
-            "--fit: asks how large T5X's model axis has to be, and ici_mesh has none; leave one of them out");
+        return base_fail(error, BASE_INPUT,
+                         "--fit: sizes T5X's model axis, and ici_mesh has none; leave one of them out");
     if (base_argument(arguments, "--fit")) return fit(context, &space, &options, out, error);
     return answer(context, arguments, &request, &space, &options, &training, out, error);
 }
@@ -350,7 +349,7 @@ static enum base_status run_tune(struct commands_context *context, const struct 
 static const struct base_option options[] = {
     {"--top", "K", "how many plans are ranked", "5"},
     {"--objective", "tokens_per_s|step_s|tokens_per_device_hour|price|latency_s",
-     "what is best; latency_s: of inference", "tokens_per_s"},
+     "what to optimise; latency_s: for inference", "tokens_per_s"},
     COMMANDS_TUNE_SERVING,
     COMMANDS_TRAINING,
     {"--headroom", "P", "percent, or bytes (10GB), of a device's memory that stay free in every plan that is ranked",
@@ -358,8 +357,8 @@ static const struct base_option options[] = {
     {"--risk", "P", "percent: a plan is ranked if its risk of running out of memory is at most this; sets the headroom",
      NULL},
     {"--fit", NULL, "show only the smallest model axis on which the model fits, and the speed of larger ones", NULL},
-    {"--emit", "gin|jax|slurm|gcloud", "print what launches the best plan instead", NULL},
-    {"--detail", NULL, "with every plan that was looked at by itself; of the JSON document", NULL},
+    {"--emit", "gin|jax|slurm|gcloud", "print the best plan's launcher instead", NULL},
+    {"--detail", NULL, "include every explored plan in the JSON document", NULL},
     {"--stats", NULL, "with the time that the search took, \"wall_s\"; of the JSON document", NULL},
     {"--network", "analytic|simulated",
      "how plans are ranked: with collectives priced by loads of links, or every message sent over every link",
@@ -367,11 +366,10 @@ static const struct base_option options[] = {
     {"--pareto", NULL, "with the front of tokens per second against peak memory", NULL},
     {"--enumerate", "FILE.csv", "only write every plan of the space, as a table for sweep", NULL},
     {"--beyond-t5x", NULL,
-     "also what T5X has no word for: remat of unscanned models, optimizer partitioning, sequence parallelism", NULL},
+     "include features that T5X lacks: remat of unscanned models, optimizer partitioning, sequence parallelism", NULL},
     {"--search", "rules|remat|rules,remat",
-     "also rule sets that nobody has named: what each logical axis takes, in which order; and remat by tensor: which "
-     "are saved, offloaded or recomputed. Without --time-limit 200000 full "
-     "predictions at most",
+     "rules: also unnamed rule sets, by the mesh axes of each logical axis; remat: also policies by tensor: saved, "
+     "offloaded or recomputed. Without --time-limit at most 200000 full predictions",
      NULL},
     {"--gap", "P", "percent: end when no plan can be better by more", "0"},
     {"--time-limit", "S", "seconds; then the best so far, with its gap", NULL},
@@ -385,7 +383,7 @@ static const struct base_option options[] = {
 const struct commands_command commands_tune = {
     .name = "tune",
     .summary =
-        "the best plan for a model on a topology, with proof; what is given is fixed, or searched over its values",
+        "find the best plan for a model on a topology, with proof; given keys are fixed, or searched over their values",
     .usage = "tune --model M --topology T --batch-size B|auto [--task-feature-lengths " DEFAULT_LENGTHS "] [OPTIONS]\n"
              "tune PLAN.json [OPTIONS]\n"
              "tune … --software megatron --pipeline-stages auto|P,P,… [--pipeline-layers auto]\n"

@@ -110,7 +110,8 @@ enum base_status commands_tune_objective(const struct base_arguments *arguments,
                                  &which, error));
     *out = (enum tuner_objective)which;
     if (which == TUNER_PRICE && !base_argument(arguments, "--device-hour-price"))
-        return base_fail(error, BASE_USAGE, "--objective price: needs --device-hour-price P; no price is made up");
+        return base_fail(error, BASE_USAGE,
+                         "--objective price: needs --device-hour-price P; there is no default price");
     return BASE_OK;
 }
 
@@ -145,7 +146,7 @@ enum base_status commands_tune_emit_format(const struct base_arguments *argument
     if (!*out) return BASE_OK;
     if (base_argument(arguments, "--enumerate"))
         return base_fail(error, BASE_INPUT,
-                         "--emit: launches the best plan, and --enumerate seeks none; leave one of them out");
+                         "--emit: launches the best plan, but --enumerate searches for none; leave one of them out");
     return base_parse_word(*out, "--emit", formats, BASE_COUNT(formats), &which, error);
 }
 

@@ -25,7 +25,7 @@ static enum base_status read_bound(const struct base_arguments *arguments, const
     if (!given) return BASE_OK;
     BASE_TRY(base_parse_double(given, option, 0, 1e15, out, error));
     if (*out > 0) return BASE_OK;
-    return base_fail(error, BASE_INPUT, "%s: 0 bounds nothing; use a number above 0, or leave it out", option);
+    return base_fail(error, BASE_INPUT, "%s: 0 is no bound; use a number above 0, or leave it out", option);
 }
 
 static enum base_status read_list(struct base_arena *arena, struct sim_plan_text *plan, enum sim_key key,

@@ -22,11 +22,10 @@ enum base_status commands_tune_refuse_lists(const struct sim_plan_text *plan, st
     for (int i = 0; i < BASE_COUNT(keys); i++) {
         const char *text = plan->values[keys[i]];
         if (text && (strchr(text, ',') || !strcmp(text, "auto")))
-            return base_fail(
-                error, BASE_INPUT,
-                "%s: \"%.60s\" is searched together with stages alone; use one value, or, on nodes of GPUs, "
-                "add pipeline_stages auto",
-                sim_plan_keys[keys[i]].name, text);
+            return base_fail(error, BASE_INPUT,
+                             "%s: \"%.60s\" is searched only together with stages; use one value, or, on nodes of "
+                             "GPUs, add pipeline_stages auto",
+                             sim_plan_keys[keys[i]].name, text);
     }
     return BASE_OK;
 }
@@ -35,13 +34,13 @@ enum base_status commands_tune_refuse_lists(const struct sim_plan_text *plan, st
 static const struct {
     const char *option, *why;
 } others[] = {
-    {"--fit", "asks how large T5X's model axis has to be, and stages share a model, too; ask for --pareto"},
-    {"--step", "asks for inference, whose plans have no stages; use pipeline_stages 1"},
+    {"--fit", "sizes T5X's model axis, but stages split a model, too; use --pareto"},
+    {"--step", "is for inference, whose plans have no stages; use pipeline_stages 1"},
     {"--network", "messages between stages are not sent link by link; leave it out, or use pipeline_stages 1"},
-    {"--beyond-t5x", "plans with stages are of software other than T5X, and all that it can be told is searched; leave "
-                     "it out"},
-    {"--search", "seeks rules and remat by tensor for plans without stages; leave it out, and name those that "
-                 "shall be tried: --remat-policy full,'device:context;offload:mlpwo'"}};
+    {"--beyond-t5x",
+     "plans with stages are for software other than T5X, and all of its options are searched; leave it out"},
+    {"--search", "searches rules and remat by tensor only for plans without stages; leave it out, and list the values "
+                 "to try: --remat-policy full,'device:context;offload:mlpwo'"}};
 
 bool commands_tune_lacks_stages(const struct base_arguments *arguments)
 {
@@ -80,18 +79,17 @@ static enum base_status refuse_with_layers(const struct base_arguments *argument
 {
     if (!request->assigns_layers && base_argument(arguments, "--no-integer-program"))
         return base_fail(error, BASE_INPUT,
-                         "--no-integer-program: of plans with stages it decides under pipeline_layers auto alone, and "
-                         "here are bounds; leave it out");
+                         "--no-integer-program: with stages it applies to pipeline_layers auto alone, and bounds "
+                         "decide here; leave it out");
     if (!request->assigns_layers) return BASE_OK;
     if (base_argument(arguments, "--pareto"))
+        return base_fail(error, BASE_INPUT,
+                         "--pareto: cannot be combined with pipeline_layers auto, which finds only the fastest layers "
+                         "that fit; leave one out");
+    if (base_argument(arguments, "--no-integer-program"))
         return base_fail(
             error, BASE_INPUT,
-            "--pareto: of the layers of each stage the fastest that fit are sought alone; leave out one of "
-            "--pareto and pipeline_layers auto");
-    if (base_argument(arguments, "--no-integer-program"))
-        return base_fail(error, BASE_INPUT,
-                         "--no-integer-program: it is what assigns layers to stages; leave out one of it and "
-                         "pipeline_layers auto");
+            "--no-integer-program: cannot be combined with pipeline_layers auto, which needs it; leave one out");
     return BASE_OK;
 }
 

@@ -78,8 +78,8 @@ static enum base_status run_verify(struct commands_context *context, const struc
 
 static const struct base_option options[] = {
     COMMANDS_PLAN,
-    {"--python", "PATH", "a Python that has jax[tpu]; to run on GPUs, JAX for them", "what make aot-env made"},
-    {"--run", "STEPS", "run so many steps on the devices that the plan is for, and time them", NULL},
+    {"--python", "PATH", "a Python that has jax[tpu]; to run on GPUs, JAX for them", "the environment of make aot-env"},
+    {"--run", "STEPS", "run N steps on the plan's devices, and time them", NULL},
     {"--time-limit", "S", "for the compiler or the run, in seconds", "600"},
     {"--profile", "FILE", "constants and compiler passes in place of the catalogue's", "the chip's own"},
     COMMANDS_COMMON,
@@ -87,7 +87,8 @@ static const struct base_option options[] = {
 
 const struct commands_command commands_verify = {
     .name = "verify",
-    .summary = "have the real TPU compiler judge a plan, without a TPU, or its devices run it, beside the prediction",
+    .summary =
+        "ask the real TPU compiler about a plan, without a TPU, or run it on its devices; compare with the prediction",
     .usage = "verify PLAN.json|PLAN.gin [--python PATH] [--run STEPS] [--time-limit S]",
     .examples = "  meshwright verify --help\n"
                 "  meshwright verify --help --json\n",

@@ -41,10 +41,9 @@ void commands_note_gin(struct commands_context *context, const struct model_gin 
     for (int i = 0; i < gin->note_count && (as == COMMANDS_NOTES_LISTED || notes == 1); i++)
         commands_note(context, gin->notes[i]);
     if (as == COMMANDS_NOTES_LISTED || notes < 2) return;
-    commands_note(context, base_print(context->arena,
-                                      "%.300s: %d gin settings were ignored, none of which changes an "
-                                      "answer; --notes lists them",
-                                      gin->name, notes));
+    commands_note(context,
+                  base_print(context->arena, "%.300s: %d gin settings were ignored (no effect); --notes lists them",
+                             gin->name, notes));
 }
 
 void commands_warn_of_version(struct commands_context *context, struct base_arena *arena,
@@ -66,11 +65,10 @@ void commands_warn_of_untold(struct commands_context *context, struct base_arena
     for (int i = 0; i < count; i++) commands_warn(context, untold[i]);
     const char *unreplayed = sim_torch_unreplayed(plan);
     if (unreplayed)
-        commands_warn(context,
-                      base_print(arena,
-                                 "PyTorch's allocations are not replayed for this %s: memory is what is alive, "
-                                 "and what its allocator holds beside that by constants of %s",
-                                 unreplayed, plan->software));
+        commands_warn(context, base_print(arena,
+                                          "PyTorch's allocations are not replayed for this %s: memory is that of live "
+                                          "tensors, plus the allocator's overhead by constants of %s",
+                                          unreplayed, plan->software));
 }
 
 /* Share of the peak rate of products in the plan's dtype; 0: no judgement, since a local device's rate is measured on
@@ -102,12 +100,13 @@ void commands_warn_of_copies(struct commands_context *context, const struct sim_
         gathers_quantized = profile->traits >> MODEL_TRAIT_ENGINE_CASTS & 1;
     if (!is_megatron || gathers_quantized || !model_dtype_is_quantized(plan->options.dtype)) return;
     if (plan->options.step != MODEL_STEP_TRAIN) return;
-    commands_warn(context, base_print(context->arena,
-                                      "memory counts the weights in bfloat16: Transformer Engine keeps copies of them "
-                                      "in %s, too, up to %s here, unless --fp8-param-gather has these alone; what it "
-                                      "saves for the backward pass in %s is less",
-                                      model_dtype_name(plan->options.dtype), base_bytes(p->memory.parameter_bytes),
-                                      model_dtype_name(plan->options.dtype)));
+    commands_warn(
+        context,
+        base_print(context->arena,
+                   "memory counts the weights in bfloat16 alone: Transformer Engine also keeps copies in %s, up to %s "
+                   "here, unless --fp8-param-gather replaces them; its saved tensors in %s are smaller",
+                   model_dtype_name(plan->options.dtype), base_bytes((double)p->memory.parameter_bytes),
+                   model_dtype_name(plan->options.dtype)));
 }
 
 enum base_status commands_refuse_impossible(const struct commands_context *context, const struct sim_plan *plan,
@@ -143,8 +142,8 @@ void commands_warn_of_experts(struct commands_context *context, const struct sim
     if (model_rules_parse(context->arena, given, &rules, &unread) == BASE_OK && !model_rules_name(&rules, "expert"))
         commands_warn(context,
                       base_print(context->arena,
-                                 "no rule of %.60s knows the axes of experts, so that each device holds all %lld of "
-                                 "each layer; standard_moe:1,1 with num_expert_partitions shards them",
+                                 "no rule of %.60s covers the axes of experts, so that each device holds all %lld of "
+                                 "each layer; use standard_moe:1,1 with num_expert_partitions to shard them",
                                  *given == '[' ? "this list" : given, (long long)config->experts.count));
 }
 

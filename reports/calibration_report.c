@@ -130,9 +130,8 @@ static void text_limits(const struct sim_calibration *c, struct base_text *out)
         if (!is_at_limit(k)) continue;
         base_putf(
             out,
-            "\n%s is at its physical limit: %.1f %% of what the hardware can do at most. No program gets that; the "
-            "fit makes up\nwith it for time that something else loses. Measure steps that differ in it before "
-            "trusting other plans.\n",
+            "\n%s is at its physical limit: %.1f %% of the hardware's peak, which no program reaches. The fit "
+            "compensates for\nanother effect with it. Measure steps that differ in it before trusting other plans.\n",
             sim_constant_name(k->constant), 100 * k->after);
     }
 }
@@ -140,7 +139,7 @@ static void text_limits(const struct sim_calibration *c, struct base_text *out)
 /* Wide enough for every name of a constant. */
 static void text_constants(const struct sim_calibration *c, struct base_text *out)
 {
-    base_putf(out, "  %-32s %10s %10s  %s\n", "constant", "before", "fitted", "95 % of what it may be");
+    base_putf(out, "  %-32s %10s %10s  %s\n", "constant", "before", "fitted", "95 % interval");
     for (int i = 0; i < c->constant_count; i++) {
         const struct sim_calibrated *k = &c->constants[i];
         base_putf(out, "  %-32s %10.4g %10.4g  %.4g to %.4g\n", sim_constant_name(k->constant), k->before, k->after,
@@ -154,10 +153,10 @@ static void text_untold(const struct sim_calibration *c, struct base_text *out)
     for (int i = 0; i < c->untold_count; i++)
         base_putf(out, "%s%s", i ? ", " : "\nThese steps hardly tell ", sim_constant_name(c->untold[i]));
     if (c->untold_count)
-        base_put(out, ", which stay as uncertain as they were:\nmeasure plans that they bind before reading anything "
-                      "into them.\n");
+        base_put(out, ", which keep their uncertainty:\nmeasure plans that depend on them before relying on them.\n");
     for (int i = 0; i < c->confounded_count; i++)
-        base_putf(out, "\nThese steps do not tell %s from %s (correlation %.2f): one may stand for the other.\n",
+        base_putf(out,
+                  "\nThese steps cannot distinguish %s from %s (correlation %.2f): one may compensate for the other.\n",
                   sim_constant_name(c->confounded[i].one), sim_constant_name(c->confounded[i].other),
                   c->confounded[i].correlation);
 }
@@ -171,8 +170,8 @@ static void text_holdout(const struct sim_holdout *holdout, struct base_text *ou
 {
     if (!holdout->fitted_count) return;
     base_putf(out,
-              "\nfitted to %d measurements drawn at random, mean error on the other %d: median %.1f %% over %d draws, "
-              "%.1f to %.1f %%\n",
+              "\nfitted to %d random measurements, mean error on the other %d: median %.1f %% over %d draws, %.1f to "
+              "%.1f %%\n",
               holdout->fitted_count, holdout->judged_count, 100 * holdout->median_frac, holdout->draw_count,
               100 * holdout->low_frac, 100 * holdout->high_frac);
 }
@@ -187,11 +186,11 @@ void reports_calibration_text(const struct reports_calibration *report, const ch
     text_untold(c, out);
     base_put(out, "\nerror of step time\n");
     text_error("before", c->before, out);
-    text_error("after, on what it was fitted to", c->after, out);
+    text_error("after, in-sample", c->after, out);
     text_error("each predicted by a fit without it", c->cross_validated, out);
     text_holdout(&c->holdout, out);
     if (c->cross_validated.mean_frac >= c->before.mean_frac)
-        base_put(out, "\nThe fit does not predict better than what was there before: measure more steps, of plans that "
-                      "differ.\n");
-    if (path) base_putf(out, "\nwritten: %s; `--profile %s` takes it\n", path, path);
+        base_put(out,
+                 "\nThe fit predicts no better than the starting profile: measure more steps, of different plans.\n");
+    if (path) base_putf(out, "\nwritten: %s; use it with `--profile %s`\n", path, path);
 }

@@ -125,7 +125,7 @@ static void put_differences(struct base_arena *arena, const struct page *page, c
             base_print(arena, "%s%s", difference_s < 0 ? "-" : "+", seconds(arena, fabs(difference_s)))};
         memcpy(cells + (i + 1) * COLUMNS, row, sizeof row);
     }
-    reports_page_heading(page, "Where they differ most");
+    reports_page_heading(page, "Largest differences");
     reports_page_table(page, "lllrrrr", cells, rows + 1);
 }
 
@@ -148,7 +148,7 @@ void reports_beside_page(const struct reports_beside *b, enum reports_format for
     int count = make_lines(arena, b, &lines);
     sum_parts(lines, count, parts);
     qsort(lines, (size_t)count, sizeof *lines, widest_first);
-    reports_page_begin(&page, "A run beside its prediction");
+    reports_page_begin(&page, "A run against its prediction");
     reports_page_paragraph(&page, reports_plan_words(arena, b->plan));
     reports_page_paragraph(&page, base_print(arena, "%s on %s, mesh %s, %s, profile %s", b->plan->model_text,
                                              b->plan->topology_text, topo_axes_describe(arena, &b->run->mesh),

@@ -225,7 +225,7 @@ enum base_status reports_compared(const struct base_json *document, enum reports
     put_shared(&page, t);
     begin_table(t, "key");
     add_keys(t);
-    put_table(&page, t, "Where the plans differ");
+    put_table(&page, t, "Differences between the plans");
     put_members(&page, t, "Time of a step", time_rows, BASE_COUNT(time_rows));
     put_members(&page, t, "Memory of a device", memory_rows, BASE_COUNT(memory_rows));
     begin_table(t, "");

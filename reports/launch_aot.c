@@ -35,7 +35,7 @@ static enum base_status check(const struct sim_plan *plan, struct base_error *er
     const struct topo_topology *topology = &plan->placement->topology;
     if (plan->options.step != MODEL_STEP_TRAIN)
         return base_fail(error, BASE_INPUT,
-                         "step: the compiler is asked about training steps alone; leave the step out");
+                         "step: the compiler can be asked about training steps alone; leave the step out");
     if (topology->kind == TOPO_CPU)
         return refuse("topology", plan->topology_text, "TPUs, GPUs or local:4, as in v4-16", error);
     if (topology->slice_count > 1) return refuse("topology", "a mesh over several slices", "one slice", error);
@@ -50,8 +50,8 @@ static enum base_status check(const struct sim_plan *plan, struct base_error *er
                       "one with T5's norms and relative positions, without biases and windows", error);
     if (plan->options.flash_attention) return refuse("attention", "flash", "unfused", error);
     if (plan->loss_normalizing_factor > 0 || plan->options.normalizes_by_tokens)
-        return refuse("loss_normalizing_factor", "what is not T5X's default", "leaving it out", error);
-    if (*plan->adafactor_text) return refuse("adafactor", "what is not T5X's default", "leaving it out", error);
+        return refuse("loss_normalizing_factor", "a value other than T5X's default", "leaving it out", error);
+    if (*plan->adafactor_text) return refuse("adafactor", "a value other than T5X's default", "leaving it out", error);
     return check_numbers(plan, error);
 }
 

@@ -54,9 +54,9 @@ enum base_status reports_launch_deepspeed(struct base_arena *arena, const struct
         return base_fail(error, BASE_INPUT, "software: the plan is predicted as %s trains it; use --software deepspeed",
                          plan->software);
     if (topo_axes_product(axes, sim_model_axis(axes)) > 1 || plan->pipeline.stages > 1 || plan->context_parallel > 1)
-        return base_fail(error, BASE_INPUT, "num_partitions: DeepSpeed's JSON says data parallelism alone; use 1");
+        return base_fail(error, BASE_INPUT, "num_partitions: DeepSpeed's JSON supports data parallelism alone; use 1");
     if (plan->options.optimizer != MODEL_ADAMW)
-        return base_fail(error, BASE_INPUT, "optimizer: this file says AdamW; use adamw");
+        return base_fail(error, BASE_INPUT, "optimizer: this file has AdamW; use adamw");
     if (plan->batch_size % (data * steps))
         return base_fail(error, BASE_INPUT, "batch_size: %lld is no multiple of %lld devices x %lld steps",
                          (long long)plan->batch_size, (long long)data, (long long)steps);

@@ -22,9 +22,10 @@ static enum base_status find_generation(const struct sim_plan *plan, const struc
     for (int i = 0; i < BASE_COUNT(generations); i++)
         if (topology->kind == TOPO_TPU && !strcmp(generations[i].chip, topology->chip.name)) *out = &generations[i];
     if (!*out)
-        return base_fail(error, BASE_INPUT,
-                         "topology: %.60s is no slice of TPU VMs; v2 to v6e are, and GPU nodes take --format slurm",
-                         plan->topology_text);
+        return base_fail(
+            error, BASE_INPUT,
+            "topology: %.60s is no slice of TPU VMs; use one of v2 to v6e, or --format slurm for GPU nodes",
+            plan->topology_text);
     if (topology->slice_count > 1)
         return base_fail(error, BASE_INPUT,
                          "topology: %.60s has %d slices, which gcloud makes as one queued resource; export each "

@@ -141,7 +141,7 @@ static void put_rules(const struct sim_plan *plan, struct base_text *out)
         return;
     }
     if (!can_be_said(plan->rules)) {
-        base_put(out, "%gin.REQUIRED  # the rules of the comment below hold what only Python can say\n");
+        base_put(out, "%gin.REQUIRED  # the comment below has rules that need Python code\n");
         return;
     }
     base_put(out, "[\n");
@@ -274,9 +274,10 @@ static enum base_status refuse_breaks(const struct sim_plan_text *text, struct b
     for (int key = 0; key < SIM_KEY_COUNT; key++)
         for (const char *at = sim_key_is_given(text, (enum sim_key)key) ? text->values[key] : ""; *at; at++)
             if ((unsigned char)*at < ' ')
-                return base_fail(error, BASE_INPUT,
-                                 "%s: holds a line break or another control character; one line of gin cannot say it",
-                                 sim_plan_keys[key].name);
+                return base_fail(
+                    error, BASE_INPUT,
+                    "%s: contains a line break or another control character, which a line of gin cannot express",
+                    sim_plan_keys[key].name);
     return BASE_OK;
 }
 
@@ -315,7 +316,7 @@ static enum base_status check_whole(const struct sim_plan_text *text, const stru
                    *got = back->values[key] ? back->values[key] : "";
         const bool bound_anyway = key == SIM_PARAMETER_DTYPE && !*given; /* infer.gin always binds the restored dtype */
         if (!bound_anyway && strcmp(given, got) != 0 && !is_model_file(text, key))
-            return base_fail(error, BASE_INPUT, "%s: %.200s would come back from gin as %.200s; use another spelling",
+            return base_fail(error, BASE_INPUT, "%s: gin would read %.200s back as %.200s; use another spelling",
                              sim_plan_keys[key].name, *given ? given : "nothing", *got ? got : "nothing");
     }
     return BASE_OK;

@@ -192,7 +192,7 @@ static enum base_status put_parameters(struct base_arena *arena, const struct si
         BASE_TRY(model_overrides_apply(arena, &overrides, parameters, count, &parameters, error));
     }
     shown = base_new(arena, const struct model_parameter *, count);
-    base_put(out, "\n# Logical axes of parameters, and where the rules put them.\nparameters = {\n");
+    base_put(out, "\n# Logical axes of parameters, and their mesh axes by the rules.\nparameters = {\n");
     for (int i = 0; i < count; i++) {
         struct model_axes spec[MODEL_MAX_RANK];
         bool seen = false;

@@ -105,11 +105,10 @@ static enum base_status put_sizes(const struct sim_plan *plan, struct base_text 
                  {"vocab_size", c->vocab_size}};
     for (int i = 0; i < BASE_COUNT(lacks); i++)
         if (lacks[i].lacks)
-            return base_fail(
-                error, BASE_INPUT,
-                "%s: sizes of MaxText's default model cannot say it; use a model that MaxText has by name, "
-                "such as llama3_8b",
-                lacks[i].key);
+            return base_fail(error, BASE_INPUT,
+                             "%s: sizes of MaxText's default model cannot express it; use a model that MaxText has by "
+                             "name, such as llama3_8b",
+                             lacks[i].key);
     base_put(out, "model_name=default decoder_block=llama2");
     for (int i = 0; i < BASE_COUNT(sizes); i++)
         base_putf(out, " \\\n    %s=%lld", sizes[i].name, (long long)sizes[i].value);

@@ -26,8 +26,8 @@ static enum base_status check_line(const char *key, const char *text, struct bas
 {
     for (const char *c = text; *c; c++)
         if ((unsigned char)*c < ' ' || *c == 127)
-            return base_fail(error, BASE_INPUT, "%s: holds a control character, which a script cannot say; rename it",
-                             key);
+            return base_fail(error, BASE_INPUT,
+                             "%s: contains a control character, which a script cannot express; rename it", key);
     return BASE_OK;
 }
 
@@ -39,14 +39,14 @@ enum base_status reports_launch_put_file(struct base_arena *arena, const struct 
     BASE_TRY(check_line("model", plan->model_text, error));
     BASE_TRY(check_line("topology", plan->topology_text, error));
     if (command && !command[strspn(command, " ")])
-        return base_fail(error, BASE_INPUT, "--command: is empty; give what each host runs, as in 'python3 train.py'");
+        return base_fail(error, BASE_INPUT,
+                         "--command: is empty; give the command of each host, as in 'python3 train.py'");
     for (const char *c = command; c && *c; c++)
         if ((unsigned char)*c < ' ' || *c == 127)
             return base_fail(error, BASE_INPUT, "--command: is one line, without control characters");
     if (!command && model_infers(plan->options.step))
-        return base_fail(
-            error, BASE_INPUT,
-            "step: a job is of t5x.train; export --command 'python3 -m t5x.infer …' says what runs inference");
+        return base_fail(error, BASE_INPUT,
+                         "step: a job runs t5x.train; use export --command 'python3 -m t5x.infer …' for inference");
     if (!command) return reports_launch_gin(arena, text, plan, out, error);
     sim_plan_put_json(arena, text, &writer);
     return BASE_OK;
@@ -127,8 +127,8 @@ enum base_status reports_launch_slurm(struct base_arena *arena, const struct sim
     struct base_text file = {.arena = arena};
     if (topology->kind != TOPO_GPU)
         return base_fail(error, BASE_INPUT,
-                         "topology: %.60s has no GPU nodes, which a Slurm job starts; h100:4x8 has, --format gcloud "
-                         "takes TPU VMs, and gin or jax any",
+                         "topology: %.60s has no GPU nodes, which a Slurm job needs; use h100:4x8 or the like, "
+                         "--format gcloud for TPU VMs, or gin or jax for any",
                          plan->topology_text);
     const int hosts = topo_hosts_of_node(topology);
     if (topology->bounds[1] % hosts != 0)

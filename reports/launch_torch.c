@@ -164,9 +164,8 @@ static enum base_status refuse_lacks(const struct reports_torch_job *job, unsign
     for (int i = 0; i < BASE_COUNT(words); i++)
         if (needs & words[i].need & ~job->can)
             return base_fail(error, BASE_INPUT,
-                             "%s: %s of the version whose settings are written has none for the plan's value; %s, or "
-                             "export --command "
-                             "to start a program that has it",
+                             "%s: %s of the exported version cannot express the plan's value; %s, or use export "
+                             "--command to start a program that can",
                              words[i].key, job->software, words[i].use);
     return BASE_OK;
 }
@@ -205,11 +204,10 @@ int reports_untold(struct base_arena *arena, const struct sim_plan *plan, const 
     int count = 0;
     for (int i = 0; i < BASE_COUNT(words) && count < REPORTS_MOST_UNTOLD; i++)
         if (asked & words[i].need)
-            out[count++] =
-                base_print(arena,
-                           "%s: %s of the version that is modelled has no setting for the plan's value (%s), so that "
-                           "none of its runs does this; the answer is what it would cost",
-                           words[i].key, plan->software, words[i].use);
+            out[count++] = base_print(
+                arena,
+                "%s: %s of the modelled version cannot express the plan's value (%s); the prediction is hypothetical",
+                words[i].key, plan->software, words[i].use);
     return count;
 }
 
@@ -269,7 +267,7 @@ static enum base_status refuse_others(const struct reports_torch_job *job, const
         {plan->remat_every > 0, "remat_policy", "use full, selective or none"},
         {plan->options.remat != MODEL_REMAT_NONE && plan->options.remat != MODEL_REMAT_SELECTIVE &&
              plan->options.remat != MODEL_REMAT_FULL,
-         "remat_policy", "use none, selective or full; of a scanned model that says none, it is T5X's minimal"},
+         "remat_policy", "use none, selective or full; for a scanned model the default is T5X's minimal"},
         {plan->options.dtype == MODEL_FLOAT32 || plan->options.dtype == MODEL_INT8, "dtype", "use bfloat16"},
         {strcmp(plan->rules_text, "zero3") != 0 && strcmp(plan->rules_text, "standard:1,1") != 0 &&
              reports_hybrid_shards(plan) == 1,

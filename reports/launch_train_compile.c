@@ -16,7 +16,7 @@ static enum base_status check(struct base_arena *arena, const struct sim_plan *p
 {
     if (plan->options.step != MODEL_STEP_TRAIN)
         return base_fail(error, BASE_INPUT,
-                         "step: the compiler is asked about training steps alone; leave the step out");
+                         "step: the compiler can be asked about training steps alone; leave the step out");
     if (plan->config->experts.count) return refuse("model", "a model with experts", "a dense one", error);
     if (!reports_maxtext_model(arena, plan->model_text))
         return refuse("model", plan->model_text, "a zoo name that MaxText has, as llama3_8b", error);

@@ -64,7 +64,7 @@ void reports_run_text(const struct reports_prediction *r, struct base_text *out)
               topo_axes_describe(out->arena, &p->mesh), m->rank_count ? "on" : "in",
               m->rank_count ? ranks : "one process", reports_plan_words(out->arena, r->checked));
     if (!m->step_count) {
-        if (m->stopped) base_put(out, "No step was taken.\n");
+        if (m->stopped) base_put(out, "No step was run.\n");
         else base_putf(out, "Nothing to do: %lld steps were done before.\n", (long long)m->first_step);
         return;
     }

@@ -70,7 +70,7 @@ static void put_network_words(const struct reports_prediction *r, struct base_te
 {
     double step_s = r->prediction->step_s;
     if (r->analytic_step_s > 0)
-        base_putf(out, "    the network was simulated link by link; priced by loads alone a step takes %s (%+.1f %%)\n",
+        base_putf(out, "    simulated network; the analytic model gives %s (%+.1f %%)\n",
                   base_seconds(r->analytic_step_s), 100 * (r->analytic_step_s / step_s - 1));
 }
 
@@ -91,7 +91,7 @@ static void put_disagreement(const struct reports_prediction *r, int which, stru
 {
     const double analytic_s = reports_analytic_s(r, which), time_s = r->collectives[which].time_s;
     if (analytic_s < 0 || fabs(analytic_s - time_s) <= 1e-3 * time_s) return;
-    base_putf(out, "; by loads alone %s", base_seconds(analytic_s));
+    base_putf(out, "; analytic %s", base_seconds(analytic_s));
 }
 
 static int largest_collective(const struct reports_prediction *r, const bool *done)
@@ -107,7 +107,7 @@ static void put_largest_collectives(const struct reports_prediction *r, struct b
     enum { SHOWN = 5 };
     bool *done = base_new(out->arena, bool, r->collective_count);
     if (!r->collective_count) {
-        base_put(out, "\nNo collectives: nothing crosses a link.\n");
+        base_put(out, "\nNo collectives: no link is used.\n");
         return;
     }
     base_put(out, "\nLargest collectives of a step\n");
@@ -125,9 +125,8 @@ static void put_largest_collectives(const struct reports_prediction *r, struct b
 }
 
 const char reports_no_change[] =
-    "searched, and none fits: microbatches, remat, the optimizer, its partitioning, rules, the mesh and what the "
-    "software has by default, one to three of them at once, here and on eight larger topologies; a batch down to a "
-    "32nd";
+    "no change we tried fits: microbatches, remat, the optimizer, its partitioning, rules, the mesh and the software's "
+    "defaults, one to three of them at once, here and on eight larger topologies; a batch down to a 32nd";
 
 static void put_change(const struct sim_change *c, int width, struct base_text *out)
 {
@@ -176,7 +175,7 @@ void reports_prediction_text(const struct reports_prediction *r, struct base_tex
     base_putf(out, "%s on %s, mesh %s, profile %s%s%s\n%s\n", r->checked->model_text, r->checked->topology_text,
               topo_axes_describe(out->arena, &p->mesh), p->profile, compiler ? ", " : "", compiler ? compiler : "",
               reports_plan_words(out->arena, r->checked));
-    if (assumed) base_putf(out, "assumed, as %s has it: %s\n", r->checked->software, assumed);
+    if (assumed) base_putf(out, "%s's defaults: %s\n", r->checked->software, assumed);
     base_put(out, "\n");
     (r->serving ? reports_served_verdict : put_verdict)(r, out);
     if (r->confidence) put_confidence(r->confidence, out);
@@ -194,6 +193,6 @@ void reports_prediction_text(const struct reports_prediction *r, struct base_tex
     if (!p->fits) put_changes(r, out);
     const char *words = reports_software_words(out->arena, r->checked);
     base_put(out, "\n");
-    if (words) base_putf(out, "As %s is told: %s\n", r->checked->software, words);
+    if (words) base_putf(out, "As %s settings: %s\n", r->checked->software, words);
     if (r->again) base_putf(out, "Reproduce: %s\n", r->again);
 }

@@ -33,7 +33,7 @@ void reports_tuned_apart_text(const struct reports_tuned *r, struct base_text *o
     if (last < same) last = 0;
     if (last) base_putf(out, "Too close to call: 1. to %d.", last + 1);
     else base_put(out, "The best is clear of the others");
-    base_putf(out, "; such predictions are in the right order with 90 %% where they differ by %.2g %%\n",
+    base_putf(out, "; predictions at least %.2g %% apart are ordered correctly 90 %% of the time\n",
               100 * sim_indifference_threshold_frac(r->plans[0].confidence));
 }
 
@@ -71,6 +71,6 @@ void reports_uncertain_text(const struct reports_tuned *r, struct base_text *out
 {
     if (r->guarantee) reports_risk_text(r->risk_frac, r->guarantee, out);
     if (r->result->memory_worth_s_per_byte > 0)
-        base_putf(out, "\nOne GiB more on each device would save about %s a step: less would be recomputed or moved.\n",
+        base_putf(out, "\nOne more GiB per device would save about %s a step: less recomputation or communication.\n",
                   base_seconds(r->result->memory_worth_s_per_byte * 0x1p30));
 }

@@ -33,7 +33,7 @@ static void put_latency(const struct reports_prediction *r, struct base_text *ou
     char token[BASE_HUMANE], all[BASE_HUMANE];
     base_format_seconds(token, p->step_s), base_format_seconds(all, p->latency_s);
     if (r->checked->options.step == MODEL_STEP_GENERATE)
-        base_putf(out, "First token after %s, then %s a token: an answer of %lld tokens takes %s%s\n",
+        base_putf(out, "First token after %s, then %s per token: an answer of %lld tokens takes %s%s\n",
                   base_seconds(p->first_token_s), token, (long long)p->decode_steps, all, p->fits ? "" : ", if it fit");
     if (r->checked->options.step == MODEL_STEP_GENERATE) put_most(r, out);
     else if (decodes(r))
@@ -65,7 +65,7 @@ static void put_room(const struct reports_prediction *r, struct base_text *out)
     const struct sim_memory *m = &r->prediction->memory;
     if (!(s->cache_bytes_per_token > 0) || !m->cache_bytes) return;
     const double row_bytes = (double)m->cache_bytes / (double)s->rows;
-    base_putf(out, "    of the cache a row takes %s on each device", base_bytes(row_bytes));
+    base_putf(out, "    of the cache: %s per row on each device", base_bytes(row_bytes));
     if (r->prediction->fits && row_bytes > 0)
         base_putf(out, "; %.0f more rows' would fit", floor((double)r->prediction->free_bytes / row_bytes));
     base_put(out, "\n");

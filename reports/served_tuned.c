@@ -140,7 +140,7 @@ static void put_none(const struct reports_served *r, struct base_text *out)
         base_putf(out, "None of the %lld plans that fit is within the bounds.\n", (long long)found->fitting_count);
         return;
     }
-    base_putf(out, "Nothing fits: of %lld plans this one comes nearest.\n\n", (long long)found->plan_count_of_space);
+    base_putf(out, "Nothing fits: of %lld plans this one is nearest.\n\n", (long long)found->plan_count_of_space);
     put_heading(out);
     put_row(r, &found->nearest, "", out);
 }

@@ -42,6 +42,5 @@ const char *reports_shortage_words(struct base_arena *arena, const struct report
 
 const char *reports_tight_words(struct base_arena *arena, const struct sim_confidence *c)
 {
-    return base_print(arena, "by the error of such predictions it is %.0f %% likely to run out of memory",
-                      100 * (1 - c->fits_probability_frac));
+    return base_print(arena, "%.0f %% likely to run out of memory", 100 * (1 - c->fits_probability_frac));
 }

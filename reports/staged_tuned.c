@@ -153,7 +153,7 @@ static void put_counts(const struct tuner_stages_result *found, struct base_text
         base_putf(out, "the integer program (%lld %s) and bounds decided the others", (long long)found->program_count,
                   found->program_count == 1 ? "plan" : "plans");
     else base_put(out, "bounds decided the others");
-    base_putf(out, found->undecided_count ? ", but for %lld %s, whose best layers may be others.\n" : ".\n",
+    base_putf(out, found->undecided_count ? ", except %lld %s, whose best layers may differ.\n" : ".\n",
               (long long)found->undecided_count, found->undecided_count == 1 ? "plan" : "plans");
 }
 
@@ -175,7 +175,7 @@ static void put_tight_text(const struct reports_staged *r, struct base_text *out
 static void put_front_text(const struct reports_staged *r, struct base_text *out)
 {
     base_putf(out, "\nSpeed against peak memory: each of these plans %s than all%s that need no more\n",
-              r->request->objective == TUNER_STEP_S ? "takes less time a step" : "does more target tokens/s",
+              r->request->objective == TUNER_STEP_S ? "takes less time per step" : "does more target tokens/s",
               r->result->open_count ? " decided ones" : "");
     put_lines(r, r->result->front, r->result->front_count, out);
 }
@@ -186,8 +186,7 @@ static void put_proof(const struct tuner_stages_result *found, struct base_text 
     else if (found->within_gap)
         base_putf(out, "Proven within %.3g %%: no plan of the space is better by more.\n", 100 * found->gap_frac);
     else if (found->gap_frac >= 1)
-        base_put(out, "Not proven: the search was ended before its end, and before it knew how much better a plan may "
-                      "be.\n");
+        base_put(out, "Not proven: the search ended early, before it had a bound on better plans.\n");
     else if (found->gap_frac > 0 && found->open_count)
         base_putf(out, "Not proven: the search was ended before its end; the best plan is at most %.3g %% better.\n",
                   reports_faster_percent(found->gap_frac));
@@ -207,7 +206,7 @@ static void put_nearest(const struct reports_staged *r, struct base_text *out)
         return;
     }
     const bool by_bound = !found->nearest.layers; /* which is a lower bound */
-    base_putf(out, "Nothing fits with %.3g %% to spare. The nearest%s %s %s%s: %s\n", 100 * r->request->headroom_frac,
+    base_putf(out, "Nothing fits with %.3g %% headroom. The nearest%s %s %s%s: %s\n", 100 * r->request->headroom_frac,
               by_bound ? "" : " of those predicted",
               !fits      ? by_bound ? "lacks at least" : "lacks"
               : by_bound ? "has at most"

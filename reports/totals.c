@@ -1,9 +1,8 @@
 /* A step's total work, and the cost of saving the training state. */
 #include "reports/reports.h"
 
-static const char written[] =
-    "Zarr arrays of float32, each shard once by the host that has it, as fast as its cards send; "
-    "storage may be slower";
+static const char written[] = "Zarr arrays of float32, each shard written once by its host, at the rate of its network "
+                              "cards; storage may be slower";
 
 double reports_faster_percent(double gap_frac)
 {
@@ -65,7 +64,6 @@ void reports_checkpoint_text(const struct sim_checkpoint *c, int64_t offloaded_b
     base_putf(out, "Per host: %s of input per batch, %s of memory while saving", base_bytes(c->host_input_bytes),
               base_bytes(c->host_bytes));
     if (offloaded_bytes)
-        base_putf(out, ", and %s of what its devices work on",
-                  base_bytes((double)offloaded_bytes * c->devices_per_host));
+        base_putf(out, ", plus %s of its devices' arrays", base_bytes((double)offloaded_bytes * c->devices_per_host));
     base_put(out, "\n");
 }

@@ -43,7 +43,7 @@ const char *reports_wall_words(struct base_arena *arena, double wall_s)
 void reports_training_text(const struct reports_training *t, const struct sim_prediction *p, struct base_text *out)
 {
     struct reports_run_length run = reports_length_of_run(t, p);
-    base_putf(out, "%s target tokens take %s steps, %s, %s device-hours", base_count(t->train_tokens),
+    base_putf(out, "%s target tokens: %s steps, %s, %s device-hours", base_count(t->train_tokens),
               base_count(run.steps), reports_wall_words(out->arena, run.wall_s), base_count(run.device_hours));
     if (t->device_hour_price > 0)
         base_putf(out, ": %s at %.4g a device-hour", reports_price_words(out->arena, run.price), t->device_hour_price);

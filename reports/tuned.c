@@ -107,11 +107,12 @@ static void put_newest(const struct reports_tuned *r, struct base_text *out)
 {
     const struct tuner_result *result = r->result;
     if (result->plan_count && result->newest_peak_bytes > 0)
-        base_putf(out, "The search goes by the compiler of the software's date; by the newest one the best needs %s.\n",
+        base_putf(out,
+                  "The search uses the compiler of the software's date; with the newest one the best plan needs %s.\n",
                   base_bytes(result->newest_peak_bytes));
     if (!result->refused_count) return;
     base_putf(out, "%s left out, since it refuses them: %lld; the best of these: ",
-              result->plan_count ? "Plans" : "None of what was found fits by the newest compiler. Plans",
+              result->plan_count ? "Plans" : "No plan found fits with the newest compiler. Plans",
               (long long)result->refused_count);
     base_putf(out, "%s, which needs %s\n", result->refused_words, base_bytes(result->refused_peak_bytes));
 }
@@ -132,7 +133,7 @@ static void put_tight(const struct reports_tuned *r, struct base_text *out)
               result->plan_count ? "Faster" : "They fit", 100 * r->headroom_frac);
     put_lines(r, result->tight, result->tight_count, ARE_TIGHT, out);
     if (result->tight_as_met)
-        base_put(out, "These are what the search came upon; --headroom 0 looks for the fastest of them.\n");
+        base_put(out, "The search found these by the way; --headroom 0 searches for the fastest of them.\n");
 }
 
 /* The reason why the plan is not ranked: memory, or the headroom. */
@@ -149,7 +150,7 @@ static void put_missing(const struct reports_tuned *r, const struct sim_predicti
 static void put_front_table(const struct reports_tuned *r, struct base_text *out)
 {
     base_putf(out, "\nSpeed against peak memory: each of these plans %s than all that need no more\n",
-              r->objective == TUNER_STEP_S ? "takes less time a step" : "does more target tokens/s");
+              r->objective == TUNER_STEP_S ? "takes less time per step" : "does more target tokens/s");
     for (int i = 0; i < r->result->front_count; i++) {
         const struct tuner_found *f = &r->result->front[i];
         base_putf(out, "    %12s target tokens/s %11s  ", base_count(f->prediction.tokens_per_s),
@@ -173,7 +174,7 @@ static void put_proof(const struct reports_tuned *r, struct base_text *out)
         base_putf(out, "Proven: no plan of the space%s is better.\n",
                   result->refused_count ? " that the newest compiler takes" : "");
     else if (result->proven_optimal && r->warned)
-        base_put(out, "No plan of the space fits, as far as the warnings above let it be said.\n");
+        base_put(out, "No plan of the space fits, subject to the warnings above.\n");
     else if (result->proven_optimal)
         base_put(out, result->tight_count ? "Proven: no plan of the space leaves the headroom.\n"
                                           : "Proven: no plan of the space fits.\n");
@@ -181,11 +182,10 @@ static void put_proof(const struct reports_tuned *r, struct base_text *out)
         base_putf(out, "Not proven: the search was ended before its end; the best plan is at most %.1f %% better.\n",
                   reports_faster_percent(result->gap_frac));
     else if (result->plan_count)
-        base_put(out, "Not proven: the search was ended before its end, and before it knew how much better a plan may "
-                      "be.\n");
+        base_put(out, "Not proven: the search ended early, before it had a bound on better plans.\n");
     else base_put(out, "The search was ended before it found a plan that fits.\n");
     if (r->space->search_rules && result->plan_count > 1)
-        base_put(out, "Of rule sets without a name only the best was sought: they may stand behind it, too.\n");
+        base_put(out, "Of unnamed rule sets only the best was searched for: other good ones may be missing.\n");
     if (r->space->saved.value) base_put(out, "Of remat by tensor the best policy of each plan is ranked.\n");
     base_putf(
         out,
@@ -197,7 +197,7 @@ static void put_proof(const struct reports_tuned *r, struct base_text *out)
     if (c->open) base_putf(out, "; %lld are open", (long long)c->open);
     base_put(out, ".\n");
     if (c->looked_at > c->for_tight)
-        base_putf(out, "%lld more were predicted before a bound was given up, and the search begun anew.\n",
+        base_putf(out, "%lld more were predicted before a bound was dropped and the search restarted.\n",
                   (long long)(c->looked_at - c->for_tight));
     if (c->for_tight)
         base_putf(out, "%lld more were predicted by a second search, of plans that fit and leave less.\n",
@@ -230,8 +230,8 @@ static void put_verdict(const struct reports_tuned *r, struct base_text *out)
             base_put(out, "That is the largest batch of the search; a larger one may be faster.\n");
         return;
     }
-    if (result->tight_count) base_putf(out, "Nothing fits with %.3g %% to spare.\n", 100 * r->headroom_frac);
-    else base_put(out, result->proven_optimal ? "Nothing fits.\n" : "Nothing that fits was found.\n");
+    if (result->tight_count) base_putf(out, "Nothing fits with %.3g %% headroom.\n", 100 * r->headroom_frac);
+    else base_put(out, result->proven_optimal ? "Nothing fits.\n" : "No plan that fits was found.\n");
     if (!result->has_nearest) return;
     base_put(out, "Nearest: ");
     reports_tuned_put_plan(r, &result->nearest, out);
@@ -249,8 +249,7 @@ static void put_unfit_text(const struct reports_tuned *r, struct base_text *out)
 {
     const struct sim_prediction *unfit = &r->result->unfit.prediction, *best = &r->result->plans[0].prediction;
     if (unfit->tokens_per_s <= best->tokens_per_s) return;
-    base_putf(out,
-              "\n%.1f %% faster if each device had %s more: ", 100 * (unfit->tokens_per_s / best->tokens_per_s - 1),
+    base_putf(out, "\n%.1f %% faster with %s more per device: ", 100 * (unfit->tokens_per_s / best->tokens_per_s - 1),
               base_bytes((double)-unfit->free_bytes));
     reports_tuned_put_plan(r, &r->result->unfit, out);
     base_put(out, "\n");
@@ -402,8 +401,7 @@ void reports_fit_text(const struct reports_tuned *r, const struct tuner_fit_row 
                   least == 1 ? "" : "s");
     else base_putf(out, "%s does not fit on %s, however it is partitioned.\n", model, topology);
     put_shared(r->space, out);
-    base_putf(out, "What is predicted of memory decides, with %.3g %% of a device's left free (--headroom).\n\n",
-              100 * r->headroom_frac);
+    base_putf(out, "The prediction of memory decides, with %.3g %% headroom (--headroom).\n\n", 100 * r->headroom_frac);
     base_putf(out, "    %-20s %15s  %s\n", "mesh", "target tokens/s", "the fastest plan that fits there");
     for (int i = 0; i < count; i++) {
         const struct sim_prediction *p = &rows[i].best.prediction;

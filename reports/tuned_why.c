@@ -47,10 +47,10 @@ static void put_parts(const struct reports_tuned *r, struct base_text *out)
             for (int side = 0; side < 2; side++) others_s[side] += d->seconds[side];
     }
     if (differs(c->hidden_s[1] - c->hidden_s[0], c))
-        put_line(out, -c->hidden_s[0], -c->hidden_s[1], "collectives hidden behind computation");
+        put_line(out, -c->hidden_s[0], -c->hidden_s[1], "collectives overlapped with computation");
     if (differs(c->left_s[1] - c->left_s[0], c))
         put_line(out, c->left_s[0], c->left_s[1],
-                 "left over: what is above is with all layers recomputed, and some are not");
+                 "rest: the terms above are with all layers recomputed, but some are not");
     if (differs(others_s[1] - others_s[0], c)) put_line(out, others_s[0], others_s[1], "everything else");
     put_line(out, c->step_s[0], c->step_s[1], "in all");
 }

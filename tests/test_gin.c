@@ -862,10 +862,10 @@ static void what_gin_cannot_say_is_refused(struct base_arena *arena)
     text.values[SIM_BATCH_SIZE] = "+64";
     text.values[SIM_MEMORY_KIND] = "device\n# meshwright: seed = 1";
     assert_fails(reports_launch(arena, "gin", &text, &plan, &out, &error), BASE_INPUT, &error,
-                 "memory_kind: holds a line break");
+                 "memory_kind: contains a line break");
     text.values[SIM_MEMORY_KIND] = " device";
     assert_fails(reports_launch(arena, "gin", &text, &plan, &out, &error), BASE_INPUT, &error,
-                 "memory_kind:  device would come back from gin as device");
+                 "memory_kind: gin would read  device back as device");
     assert_fails(reports_launch(arena, "slurm", &text, &plan, &out, &error), BASE_INPUT, &error,
                  "v4:2x2x2 has no GPU nodes");
     assert_fails(reports_launch(arena, "yaml", &text, &plan, &out, &error), BASE_USAGE, &error, "yaml");

@@ -960,7 +960,7 @@ static void what_was_measured_was_predicted(struct base_arena *arena)
                 fail_msg("%s is in no prediction", base_json_get(line, "name")->string);
         o = finish(arena, start(arena, base_print(arena, "report %s/run.json --out %s/report.html", folder, folder)));
         assert_outcome(&o, 0, "");
-        assert_non_null(strstr(text_of(arena, "report.html"), "Where they differ most"));
+        assert_non_null(strstr(text_of(arena, "report.html"), "Largest differences"));
     }
 }
 

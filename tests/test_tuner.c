@@ -269,7 +269,7 @@ static void named_spaces_are_refused_with_the_place(struct base_arena *arena)
         {{"data,data", NULL}, "duplicate"},
         {{"data=4,fsdp=4", "fsdp=4,data=4"}, "the same axes in one order"},
         {{"data=8,fsdp=8", NULL}, "must equal the product"},
-        {{"rows,columns", NULL}, "no named rule set goes by the mesh axes rows, columns alone"},
+        {{"rows,columns", NULL}, "no named rule set uses only the mesh axes rows, columns"},
     };
     for (int i = 0; i < BASE_COUNT(rows); i++) {
         struct base_error error;

@@ -124,9 +124,8 @@ const char *model_gin_expand(const struct model_gin_reader *reader, const char *
     const struct model_gin_import *import = find_import(reader, name, OF_THIS_FILE);
     const bool builtin = length == strlen("gin") && !strncmp(name, "gin", length);
     if (!import && reader->dynamic && !builtin)
-        model_gin_warn(gin, reader->place,
-                       "%.100s: this file imports no %.*s, and gin stops here; read as if it did: add the import", name,
-                       (int)(length < 60 ? length : 60), name);
+        model_gin_warn(gin, reader->place, "%.100s: this file imports no %.*s, and gin would fail; add the import",
+                       name, (int)(length < 60 ? length : 60), name);
     if (!import) import = find_import(reader, name, OF_ANY_FILE);
     return import ? base_print(gin->arena, "%s%s", import->module, name + length) : name;
 }
