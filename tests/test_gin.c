@@ -451,7 +451,8 @@ static const struct plan_row {
     {SMALL "train.total_steps = 0\n", BASE, "warning: x.gin:3: total_steps: T5X trains no step of this run"},
     {SMALL "TASK_FEATURE_LENGTHS = None\n", BASE, "warning: x.gin:3: task_feature_lengths: None: T5X uses the longest"},
     {DYNAMIC SMALL "partitioning.PjitPartitioner.num_partitions = 2\n", "\"num_partitions\":2",
-     "warning: x.gin:4: partitioning.PjitPartitioner.num_partitions: this file imports no partitioning, and gin stops"},
+     "warning: x.gin:4: partitioning.PjitPartitioner.num_partitions: this file imports no partitioning, "
+     "and gin would fail"},
     {DYNAMIC "from t5x import models\n" SMALL "models.EncoderDecoderModel.z_loss = 0.0\n", "\"z_loss\":0", NULL},
     {"include 't5x/contrib/gpu/t5/t5_1_1/small.gin'\ninclude 't5x/configs/runs/pretrain.gin'\n", BASE,
      "warning: x.gin:1: t5x.contrib.gpu.t5.network.T5Config: looks embeddings up"},
