@@ -164,13 +164,13 @@ struct sim_price_kernel {
     struct sim_torch_chain chain;
     enum sim_expert_rows rows; /* expert_copies.c */
     struct sim_windowed_einsum {
-        unsigned char axes; /* of its ring; 0: it is no loop over pieces */
+        unsigned char axes; /* of its ring; 0: it is no windowed einsum */
         unsigned char element_bytes;
         struct sim_factors rows;   /* which decide whether it becomes one (sim_window) */
         unsigned char again_count; /* shapes that each trip goes over */
         short again[2];
         enum { SIM_SPLITS_ROWS, SIM_SPLITS_COLUMNS, SIM_SPLITS_CONTRACTED, SIM_SPLITS_BATCH } split;
-    } pieces;
+    } einsum;
 };
 struct sim_price_collective {
     enum sim_collective kind;
@@ -341,7 +341,7 @@ struct sim_lowered_collective {
     enum sim_collective kind;
     enum model_dtype dtype;
     double bytes;
-    int permutes; /* that it goes round in while a product is computed, each of a device's piece; 0: it does not */
+    int permutes; /* of its windowed einsum, each of a device's chunk; 0: none */
     double permute_bytes;
 };
 bool sim_is_square(const struct sim_placement *placement, unsigned axes); /* of sim_window */

@@ -207,7 +207,7 @@ static int distinct_kernel(struct maker *m, const struct sim_price_kernel *kerne
             other->traffic != kernel->traffic || other->rows != kernel->rows ||
             memcmp(&other->chain, &kernel->chain, sizeof kernel->chain) != 0 ||
             memcmp(&other->fours, &kernel->fours, sizeof kernel->fours) != 0 ||
-            memcmp(&other->pieces, &kernel->pieces, sizeof kernel->pieces) != 0)
+            memcmp(&other->einsum, &kernel->einsum, sizeof kernel->einsum) != 0)
             continue;
         if (!memcmp(out->touched + other->first_shape, out->touched + kernel->first_shape,
                     (size_t)kernel->shape_count * sizeof *out->touched) &&
@@ -279,18 +279,18 @@ static void take_four(const struct maker *m, int softmax, struct sim_price_kerne
     for (int d = 0; d < 2; d++) multiply(m, &listed->fours, scores->dims[d], scores->spec[d]);
 }
 
-/* A kernel of one product may be a loop over pieces of it. */
+/* A kernel of one product may be a windowed einsum. */
 static void take_window(const struct maker *m, const struct sim_kernel *kernel, struct sim_price_kernel *out)
 {
     const int dot = kernel->dot_count == 1 ? m->s->dots[kernel->first_dot] : -1;
     const struct sim_product_window *window = dot >= 0 ? &m->windows[dot] : NULL;
     if (!window || !window->axes) return;
     const struct sim_op *op = &m->s->ops[dot];
-    out->pieces.axes = (unsigned char)window->axes, out->pieces.again_count = (unsigned char)window->value_count;
-    out->pieces.rows = product_of(m, op, window->row_labels, LOCAL);
-    out->pieces.element_bytes = (unsigned char)model_dtype_bytes(window->dtype);
-    for (int i = 0; i < window->value_count; i++) out->pieces.again[i] = (short)m->s->values[window->values[i]].shape;
-    out->pieces.split = op->contracted_labels >> window->label & 1 ? SIM_SPLITS_CONTRACTED
+    out->einsum.axes = (unsigned char)window->axes, out->einsum.again_count = (unsigned char)window->value_count;
+    out->einsum.rows = product_of(m, op, window->row_labels, LOCAL);
+    out->einsum.element_bytes = (unsigned char)model_dtype_bytes(window->dtype);
+    for (int i = 0; i < window->value_count; i++) out->einsum.again[i] = (short)m->s->values[window->values[i]].shape;
+    out->einsum.split = op->contracted_labels >> window->label & 1 ? SIM_SPLITS_CONTRACTED
                         : op->row_labels >> window->label & 1      ? SIM_SPLITS_ROWS
                         : op->column_labels >> window->label & 1   ? SIM_SPLITS_COLUMNS
                                                                    : SIM_SPLITS_BATCH;

@@ -10,11 +10,11 @@ struct clock {
     const double *kernels_s, *collectives_s;
     double now_s, links_free_s, worked_s, beside_s /* on other streams, in this loop's iteration */,
         iteration_s /* when that began */;
-    bool windowed;               /* products and collectives go in pieces */
+    bool windowed;               /* products and collectives are chunked */
     unsigned kinds;              /* of collectives that are asynchronous as a whole */
-    double pieces_end_s, pieces; /* of a gather in chunks that the next product consumes; 0: none */
+    double chunks_end_s, chunks; /* of a gather in chunks that the next product consumes; 0: none */
     double product_s;            /* of the kernel just done, if it is one */
-    unsigned piece_axes; /* what is gathered and scattered over them goes beside products in pieces; 0: nothing does */
+    unsigned chunk_axes; /* what is gathered and scattered over them goes beside products in pieces; 0: nothing does */
     int starts;
     struct sim_started *started;
     const struct sim_schedule_event *moments;
@@ -86,7 +86,7 @@ static int iterate(struct clock *c, int at)
 /* True if nothing in flight delays the next collective. */
 static bool is_idle(const struct clock *c)
 {
-    return c->links_free_s <= c->now_s && c->pieces_end_s == 0 && c->product_s == 0;
+    return c->links_free_s <= c->now_s && c->chunks_end_s == 0 && c->product_s == 0;
 }
 
 /* Records identical iterations, all but the first, as one span. */
@@ -158,8 +158,8 @@ static double devices_of(const struct clock *c, int what)
     return c->p->placement->groups[c->p->list->collectives[what].axes].load.group_size;
 }
 
-/* XLA makes no loop of more pieces, since each has its cost. */
-static bool goes_in_pieces(const struct clock *c, int what)
+/* XLA makes no loop of more chunks, since each has its cost. */
+static bool is_chunked(const struct clock *c, int what)
 {
     return c->windowed && (sim_windowed_kinds >> c->p->list->collectives[what].kind & 1) &&
            devices_of(c, what) <= c->p->placement->profile.settings.most_pieces;
@@ -168,22 +168,22 @@ static bool goes_in_pieces(const struct clock *c, int what)
 /* A collective neither chunked nor asynchronous is waited for immediately. */
 static bool is_waited_for(const struct clock *c, int what)
 {
-    return c->windowed && !goes_in_pieces(c, what) && !(c->kinds >> c->p->list->collectives[what].kind & 1);
+    return c->windowed && !is_chunked(c, what) && !(c->kinds >> c->p->list->collectives[what].kind & 1);
 }
 
-/* Of asynchronous tensor parallelism the last piece alone. */
+/* Of asynchronous tensor parallelism the last chunk alone. */
 static double takes_s(const struct clock *c, int what)
 {
     const struct sim_price_collective *sent = &c->p->list->collectives[what];
-    const bool pieces =
-        c->piece_axes && sent->axes == c->piece_axes && !sent->gradient && (sim_windowed_kinds >> sent->kind & 1);
-    return c->collectives_s[what] * (pieces ? c->p->placement->profile.constants[SIM_ENGINE_EXPOSED_FRAC] : 1);
+    const bool chunks =
+        c->chunk_axes && sent->axes == c->chunk_axes && !sent->gradient && (sim_windowed_kinds >> sent->kind & 1);
+    return c->collectives_s[what] * (chunks ? c->p->placement->profile.constants[SIM_ENGINE_EXPOSED_FRAC] : 1);
 }
 
-/* The scatter of a product's pieces begins with the first of them. */
+/* The scatter of a product's chunks begins with the first of them. */
 static void start(struct clock *c, int what)
 {
-    const bool early = goes_in_pieces(c, what) && c->p->list->collectives[what].kind == SIM_REDUCE_SCATTER;
+    const bool early = is_chunked(c, what) && c->p->list->collectives[what].kind == SIM_REDUCE_SCATTER;
     double first_s = early ? c->now_s - c->product_s * (1 - 1 / devices_of(c, what)) : c->now_s;
     if (c->recorder) first_s = later(0, first_s - c->recorder->early_s[c->step]);
     c->links_free_s = later(first_s, c->links_free_s) + takes_s(c, what);
@@ -195,18 +195,18 @@ static void start(struct clock *c, int what)
     if (is_waited_for(c, what)) c->now_s = later(c->now_s, c->links_free_s);
 }
 
-/* A product takes the pieces of a gather as they come: the last one is left when all have come. */
+/* A product takes the chunks of a gather as they come: the last one is left when all have come. */
 static void wait(struct clock *c, int start)
 {
     const int what = c->started[start].what;
     const double end_s = c->started[start].end_s;
     if (c->recorder) record_wait(c->recorder, start);
-    if (!goes_in_pieces(c, what) || c->p->list->collectives[what].kind != SIM_ALL_GATHER) {
+    if (!is_chunked(c, what) || c->p->list->collectives[what].kind != SIM_ALL_GATHER) {
         c->now_s = later(c->now_s, end_s);
         return;
     }
-    c->pieces_end_s = later(c->pieces_end_s, end_s);
-    c->pieces = devices_of(c, what);
+    c->chunks_end_s = later(c->chunks_end_s, end_s);
+    c->chunks = devices_of(c, what);
 }
 
 static void work(struct clock *c, int kernel)
@@ -218,10 +218,10 @@ static void work(struct clock *c, int kernel)
         return;
     }
     const bool product = c->p->list->kernels[kernel].dot_count > 0;
-    if (c->pieces_end_s > 0 && !product) c->now_s = later(c->now_s, c->pieces_end_s);
-    const double last_s = c->pieces_end_s > 0 && product ? c->pieces_end_s + kernel_s / c->pieces : 0;
+    if (c->chunks_end_s > 0 && !product) c->now_s = later(c->now_s, c->chunks_end_s);
+    const double last_s = c->chunks_end_s > 0 && product ? c->chunks_end_s + kernel_s / c->chunks : 0;
     c->now_s = later(c->now_s + kernel_s, last_s);
-    c->pieces_end_s = 0;
+    c->chunks_end_s = 0;
     c->product_s = product ? kernel_s : 0;
 }
 
@@ -277,7 +277,7 @@ static struct clock clock_of(const struct sim_cost_context *p, const double *ker
                         !p->plan->options.ring_devices && p->list->schedule_event_count &&
                         profile->constants[SIM_ENGINE_EXPOSED_FRAC] > 0 &&
                         (profile->compile.runs || !profile->compile.is_one); /* torch.compile's doing */
-    if (pieces) c.piece_axes = sim_model_axis(&p->placement->axes);
+    if (pieces) c.chunk_axes = sim_model_axis(&p->placement->axes);
     return c;
 }
 
@@ -285,7 +285,7 @@ double sim_exposed_s(const struct sim_cost_context *p, const double *kernels_s, 
 {
     struct clock c = clock_of(p, kernels_s, prices);
     iterate(&c, 0);
-    return later(later(c.now_s, c.pieces_end_s), c.links_free_s) - c.worked_s;
+    return later(later(c.now_s, c.chunks_end_s), c.links_free_s) - c.worked_s;
 }
 
 /* Number of spans that the events make. */
@@ -345,7 +345,7 @@ void sim_record_spans(const struct sim_cost_context *p, const double *kernels_s,
     out->spans = base_new(arena, struct sim_span, r.most);
     c.recorder = &r;
     iterate(&c, 0);
-    out->end_s = later(later(c.now_s, c.pieces_end_s), c.links_free_s);
+    out->end_s = later(later(c.now_s, c.chunks_end_s), c.links_free_s);
 }
 
 bool sim_hides_collectives(const struct sim_plan *plan)

@@ -114,23 +114,23 @@ static double host_s(const struct sim_cost_context *p, const struct sim_price_ke
            c[SIM_LOOP_LAUNCH_S] * (own + products * (experts + expert_casts(p, kernel, experts)));
 }
 
-/* A loop over pieces goes over some arrays in each trip, and its units pad each piece. */
-static double in_pieces(const struct sim_cost_context *p, const struct sim_price_kernel *kernel,
+/* A windowed einsum reads some arrays in each iteration, and its units pad each chunk. */
+static double in_chunks(const struct sim_cost_context *p, const struct sim_price_kernel *kernel,
                         struct sim_priced_kernel *priced)
 {
     const struct sim_profile *profile = &p->placement->profile;
     const struct sim_price_dot *dot = &p->list->dots[p->list->kernel_dots[kernel->first_dot]];
     const double trips =
-        sim_window_trips_of(p, kernel->pieces.axes, &kernel->pieces.rows, kernel->pieces.element_bytes);
+        sim_window_trips_of(p, kernel->einsum.axes, &kernel->einsum.rows, kernel->einsum.element_bytes);
     struct sim_product of = {sim_product_of(p, &dot->batch), sim_product_of(p, &dot->rows),
                              sim_product_of(p, &dot->columns), sim_product_of(p, &dot->contracted)};
     double *const split[] = {[SIM_SPLITS_ROWS] = &of.rows,
                              [SIM_SPLITS_COLUMNS] = &of.columns,
                              [SIM_SPLITS_CONTRACTED] = &of.contracted,
                              [SIM_SPLITS_BATCH] = &of.batch};
-    *split[kernel->pieces.split] /= trips;
-    for (int i = 0; i < kernel->pieces.again_count; i++)
-        priced->bytes += (trips - 1) * p->bytes[kernel->pieces.again[i]];
+    *split[kernel->einsum.split] /= trips;
+    for (int i = 0; i < kernel->einsum.again_count; i++)
+        priced->bytes += (trips - 1) * p->bytes[kernel->einsum.again[i]];
     return trips * sim_product_flop(profile, &of) / sim_rate_frac(profile, dot->dtype);
 }
 
@@ -216,9 +216,9 @@ static struct sim_priced_kernel price_kernel(const struct sim_cost_context *p, c
     for (int i = 0; i < kernel->shape_count; i++) priced.bytes += p->bytes[touched[i]];
     if (kernel->chain.bytes_per_element > 0)
         priced.bytes = kernel->chain.bytes_per_element * largest_elements(p, kernel);
-    const struct sim_softmax_split pieces = sim_softmax_split(p, kernel);
-    priced.bytes *= pieces.traffic;
-    priced.launches = kernel->chain.bytes_per_element > 0 ? kernel->chain.kernels : pieces.launches;
+    const struct sim_softmax_split split = sim_softmax_split(p, kernel);
+    priced.bytes *= split.traffic;
+    priced.launches = kernel->chain.bytes_per_element > 0 ? kernel->chain.kernels : split.launches;
     const bool fused = kernel->rows && sim_experts_are_fused(p);
     if (kernel->rows) {
         if (fused && kernel->rows == SIM_ROWS_GATED) priced.bytes = priced.launches = 0;
@@ -234,7 +234,7 @@ static struct sim_priced_kernel price_kernel(const struct sim_cost_context *p, c
         rated = priced.flop * profile->constants[SIM_MATMUL_EFFICIENCY_FRAC] / attention_rate;
     }
     if (kernel->attention && profile->attention.count) rated *= in_table(p, kernel);
-    if (kernel->pieces.axes) rated = in_pieces(p, kernel, &priced);
+    if (kernel->einsum.axes) rated = in_chunks(p, kernel, &priced);
     double compute_s = sim_matmul_s(profile, rated) + result_s(p, kernel),
            memory_s = fmax(kernel_memory_s(profile, kernel, priced.bytes), vector_s(p, kernel));
     double before_bytes = 0;
@@ -293,8 +293,8 @@ static bool same_kernel(const struct sim_cost_context *a, const struct sim_cost_
     const int *touched = a->list->touched + kernel->first_shape, *dots = a->list->kernel_dots + kernel->first_dot;
     for (int i = 0; i < kernel->shape_count; i++)
         if (a->bytes[touched[i]] != b->bytes[touched[i]]) return false;
-    for (int i = 0; i < kernel->pieces.again_count; i++)
-        if (a->bytes[kernel->pieces.again[i]] != b->bytes[kernel->pieces.again[i]]) return false;
+    for (int i = 0; i < kernel->einsum.again_count; i++)
+        if (a->bytes[kernel->einsum.again[i]] != b->bytes[kernel->einsum.again[i]]) return false;
     for (int i = 0; i < kernel->dot_count; i++)
         if (!same_dot(a, b, &a->list->dots[dots[i]])) return false;
     return same_factors(a, b, &kernel->fours);

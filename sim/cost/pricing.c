@@ -251,7 +251,7 @@ enum hidden {
     NOT_HIDDEN,
     /* A windowed einsum: products are split into chunks, which gather operands and scatter results while the next chunk
        runs (Transformer Engine's user buffers, ring attention, torchtitan's asynchronous tensor parallelism). */
-    IN_PIECES,
+    IN_CHUNKS,
     /* Buckets of gradients, or of updated parameters, overlap with one microbatch's pass. */
     BUCKETS_OF_GRADIENTS,
     BUCKETS_OF_PARAMETERS,
@@ -261,15 +261,15 @@ enum hidden {
     HIDDEN_COUNT
 };
 
-static bool goes_in_pieces(const struct sim_cost_context *p, const struct sim_price_step *step,
-                           const struct sim_price_collective *c)
+static bool is_chunked(const struct sim_cost_context *p, const struct sim_price_step *step,
+                       const struct sim_price_collective *c)
 {
-    const bool pieces = c->axes == sim_model_axis(&p->placement->axes) && p->plan->sequence_parallel &&
-                        (c->kind == SIM_ALL_GATHER || c->kind == SIM_REDUCE_SCATTER);
+    const bool chunked = c->axes == sim_model_axis(&p->placement->axes) && p->plan->sequence_parallel &&
+                         (c->kind == SIM_ALL_GATHER || c->kind == SIM_REDUCE_SCATTER);
     if (!(p->placement->profile.constants[SIM_ENGINE_EXPOSED_FRAC] > 0) || !p->plan->overlaps[SIM_OVERLAP_TENSOR] ||
         (p->list->schedule_event_count && !p->plan->options.ring_devices) || step->phase == MODEL_OPTIMIZER)
         return false;
-    return !c->gradient && (pieces || (p->plan->options.ring_devices && c->kind == SIM_COLLECTIVE_PERMUTE));
+    return !c->gradient && (chunked || (p->plan->options.ring_devices && c->kind == SIM_COLLECTIVE_PERMUTE));
 }
 
 static enum hidden hidden_by(const struct sim_cost_context *p, const struct sim_price_step *step)
@@ -279,7 +279,7 @@ static enum hidden hidden_by(const struct sim_cost_context *p, const struct sim_
     if (c->gradient && p->plan->overlaps[SIM_OVERLAP_GRADIENTS]) return BUCKETS_OF_GRADIENTS;
     if (c->updated && p->plan->overlaps[SIM_OVERLAP_PARAMETERS]) return BUCKETS_OF_PARAMETERS;
     if (c->kind == SIM_ALL_TO_ALL && p->plan->overlaps_exchanges) return EXCHANGES;
-    return goes_in_pieces(p, step, c) ? IN_PIECES : NOT_HIDDEN;
+    return is_chunked(p, step, c) ? IN_CHUNKS : NOT_HIDDEN;
 }
 
 /* Share of multiprocessors taken by a NCCL collective from kernels that overlap with it: one per channel. */
@@ -330,7 +330,7 @@ static double hide(const struct sim_cost_context *p, const struct sim_unit_costs
         started[by] += count * prices->launched_frac[step->what];
     }
     const double hidden_s[HIDDEN_COUNT] = {
-        [IN_PIECES] = (1 - p->placement->profile.constants[SIM_ENGINE_EXPOSED_FRAC]) * sum_s[IN_PIECES],
+        [IN_CHUNKS] = (1 - p->placement->profile.constants[SIM_ENGINE_EXPOSED_FRAC]) * sum_s[IN_CHUNKS],
         [BUCKETS_OF_GRADIENTS] =
             hidden_buckets_s(p, sum_s[BUCKETS_OF_GRADIENTS], started[BUCKETS_OF_GRADIENTS], pass_s[MODEL_BACKWARD]),
         [BUCKETS_OF_PARAMETERS] =
