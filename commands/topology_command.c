@@ -260,7 +260,7 @@ static void text_links(const struct facts *facts, struct base_text *out)
     } else if (chip->link_count) {
         base_putf(out, "  links     %d a GPU, %d devices in a domain", chip->link_count, chip->domain_size);
     } else {
-        base_put(out, " links     none of its own");
+        base_put(out, "  links     none of its own");
     }
     put_rate(out, ", ", chip->link_oneway_bytes_per_s, "B/s usable in one direction", "");
     put_rate(out, " (", chip->link_nominal_bytes_per_s, "B/s nominal", ")");

@@ -226,7 +226,7 @@ void reports_accuracy_text(const struct reports_accuracy *a, const char *path, s
                   100 * a->memory_error_sum / (double)a->memory_count, (long long)a->memory_count);
     if (a->verdict_count)
         base_putf(out,
-                  " memory verdicts: %lld of %lld right; %lld of %lld out-of-memory rows predicted; %lld wrongly "
+                  "  memory verdicts: %lld of %lld right; %lld of %lld out-of-memory rows predicted; %lld wrongly "
                   "predicted to fit\n",
                   (long long)a->verdict_right_count, (long long)a->verdict_count, (long long)a->oom_right_count,
                   (long long)a->oom_count, (long long)a->false_fit_count);

@@ -151,7 +151,7 @@ static void text_constants(const struct sim_calibration *c, struct base_text *ou
 static void text_untold(const struct sim_calibration *c, struct base_text *out)
 {
     for (int i = 0; i < c->untold_count; i++)
-        base_putf(out, "%s%s", i ? ", " : "\nThese steps hardly tell ", sim_constant_name(c->untold[i]));
+        base_putf(out, "%s%s", i ? ", " : "\nThese steps hardly determine ", sim_constant_name(c->untold[i]));
     if (c->untold_count)
         base_put(out, ", which keep their uncertainty:\nmeasure plans that depend on them before relying on them.\n");
     for (int i = 0; i < c->confounded_count; i++)
