@@ -261,7 +261,7 @@ static void the_device_waits_for_the_host(struct base_arena *arena)
     struct base_error error;
     text.values[SIM_CUDA_GRAPHS] = "attention";
     assert_fails(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error), BASE_INPUT,
-                 &error, "cuda_graphs: attention is no module of Megatron's");
+                 &error, "cuda_graphs: attention is no module of Megatron-LM");
     text.values[SIM_CUDA_GRAPHS] = "attn", text.values[SIM_SOFTWARE_VERSION] = NULL;
     assert_fails(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error), BASE_INPUT,
                  &error, "cuda_graphs: is modelled of software megatron, software_version Megatron-Bridge");

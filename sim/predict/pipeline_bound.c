@@ -22,6 +22,12 @@ static double pass_s(const struct sim_pipeline_prices *l, int stage, int chunk, 
     return phase == MODEL_BACKWARD ? each_s - forward_s : forward_s;
 }
 
+/* What a message adds to the way: nothing where it streams beside what makes it. */
+static double on_the_way_s(const struct sim_pipeline_prices *l, double message_s)
+{
+    return l->traits.hides_messages ? 0 : message_s;
+}
+
 /* All passes of a stage, and the messages that it waits for, but for that of its last pass. */
 static double busy_s(const struct sim_pipeline_prices *l, int stage)
 {
@@ -48,8 +54,8 @@ static double least_step_s(const struct sim_pipeline_prices *l)
                 fmax(reduced_s, end_s + back_s[k] - back_s[i] + sim_pipeline_once_s(l, i, SIM_BY_COMMUNICATION));
         updating_s = fmax(updating_s, sim_pipeline_update_s(l, k));
         if (k + 1 == l->stages) break;
-        way_s += pass_s(l, k, 0, MODEL_FORWARD) + l->send_s[k];
-        back_s[k + 1] = back_s[k] + pass_s(l, k, 0, MODEL_BACKWARD) + l->send_back_s[k];
+        way_s += pass_s(l, k, 0, MODEL_FORWARD) + on_the_way_s(l, l->send_s[k]);
+        back_s[k + 1] = back_s[k] + pass_s(l, k, 0, MODEL_BACKWARD) + on_the_way_s(l, l->send_back_s[k]);
     }
     return (reduced_s + updating_s + sim_pipeline_tied_s(l)) * (1 - rounding_frac);
 }
@@ -93,8 +99,8 @@ static enum base_status fill_costs(struct sim_pipeline_prices *l, struct base_ar
         struct sim_stage_cost *c = &costs[i];
         *c = (struct sim_stage_cost){.forward_s = pass_s(l, i, 0, MODEL_FORWARD),
                                      .backward_s = pass_s(l, i, 0, MODEL_BACKWARD),
-                                     .send_s = i + 1 < l->stages ? l->send_s[i] : 0,
-                                     .send_back_s = i > 0 ? l->send_back_s[i - 1] : 0,
+                                     .send_s = i + 1 < l->stages ? on_the_way_s(l, l->send_s[i]) : 0,
+                                     .send_back_s = i > 0 ? on_the_way_s(l, l->send_back_s[i - 1]) : 0,
                                      .reduce_s = sim_pipeline_once_s(l, i, SIM_BY_COMMUNICATION),
                                      .update_s = sim_pipeline_update_s(l, i),
                                      .tied_s = sim_pipeline_tied_s(l)};
