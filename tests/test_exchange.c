@@ -366,7 +366,7 @@ static void a_rank_that_cannot_begin_stops_all(struct base_arena *arena)
     for (int r = 0; r < 2; r++) {
         assert_int_equal(job->outcomes[r].status, BASE_INPUT);
         assert_non_null(strstr(job->outcomes[r].message, "rank 1: "));
-        assert_non_null(strstr(job->outcomes[r].message, "wi.kernel/0.1: is not what gzip writes"));
+        assert_non_null(strstr(job->outcomes[r].message, "wi.kernel/0.1: is no gzip file, or is damaged"));
     }
     base_directory_remove(arena, folder);
     munmap(job, sizeof *job);

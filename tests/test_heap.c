@@ -167,7 +167,7 @@ static void layers_written_out_take_the_same(struct base_arena *arena)
         TEST_ROW("round %d", round);
         int64_t sizes[MODEL_SIZE_COUNT] = {
             [MODEL_ENCODER_LAYERS] = draw(&r, 1, 7), [MODEL_DECODER_LAYERS] = draw(&r, 1, 5)};
-        const struct sim_compiled_options options = {.sizes = sizes};
+        const struct sim_compiled_options options = {.sizes = sizes, .limit_bytes = INFINITY}; /* there is room */
         const struct sim_sharded sharded = {.ops = ops, .op_count = OPS};
         struct sim_assigner a = {.s = &sharded, .options = &options, .arena = arena};
         for (int i = draw(&r, 1, MOST_ITEMS); i > 0; i--) draw_buffer(&r, &a);

@@ -22,12 +22,8 @@ static enum base_status run(struct sim_pipeline_prices *l, struct base_arena *ar
         forward_s[i] = each_s * price->forward_frac;
         backward_s[i] = each_s - forward_s[i];
     }
-    const struct sim_pipeline_costs costs = {forward_s,
-                                             backward_s,
-                                             l->send_s,
-                                             l->send_back_s,
-                                             sim_pipeline_hides_messages(l),
-                                             l->traits.hides_messages};
+    const struct sim_pipeline_costs costs = {
+        forward_s, backward_s, l->send_s, l->send_back_s, sim_pipeline_hides_messages(l), l->traits.hides_messages};
     BASE_TRY(sim_timetable_make(arena, &l->plan->pipeline, l->plan->num_microbatches, &l->timetable, error));
     return sim_pipeline_run(arena, &l->timetable, &costs, &l->time, error);
 }
