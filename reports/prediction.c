@@ -175,7 +175,7 @@ void reports_prediction_text(const struct reports_prediction *r, struct base_tex
     base_putf(out, "%s on %s, mesh %s, profile %s%s%s\n%s\n", r->checked->model_text, r->checked->topology_text,
               topo_axes_describe(out->arena, &p->mesh), p->profile, compiler ? ", " : "", compiler ? compiler : "",
               reports_plan_words(out->arena, r->checked));
-    if (assumed) base_putf(out, "%s's defaults: %s\n", r->checked->software, assumed);
+    if (assumed) base_putf(out, "assumed, %s's defaults: %s\n", r->checked->software, assumed);
     base_put(out, "\n");
     (r->serving ? reports_served_verdict : put_verdict)(r, out);
     if (r->confidence) put_confidence(r->confidence, out);

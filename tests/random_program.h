@@ -175,8 +175,7 @@ static int apply(struct draft *d, enum model_op_kind kind, enum model_function f
     if (chance(d, 35)) ask(d, tensor);
     return tensor;
 }
-#define APPLY(d, kind, function, equation, ...)                                                                        \
-    apply((d), (kind), (function), (equation), (int[]){__VA_ARGS__})
+#define APPLY(d, kind, function, equation, ...) apply((d), (kind), (function), (equation), (int[]){__VA_ARGS__})
 
 static int offer(struct draft *d, int tensor)
 {
