@@ -169,7 +169,7 @@ void sim_rematerialize_in_loops(struct sim_assigner *a, struct sim_compiled_memo
 /* XLA's rematerialization in unscanned layers, until the peak is below the limit or no candidate helps. */
 void sim_rematerialize(struct sim_assigner *a, struct sim_compiled_memory *out);
 
-/* compiled_heap.c: bytes of the heap that holds all arrays collected last, with its holes; it asks for the limit */
-double sim_heap_bytes(struct sim_assigner *a);
+/* compiled_heap.c: bytes of the heap that holds all arrays collected last, with its holes */
+double sim_heap_bytes(const struct sim_assigner *a);
 
 #endif

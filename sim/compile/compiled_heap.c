@@ -5,18 +5,10 @@
 #include "sim/compile/compiled_buffers.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 struct place {
     double offset, bytes;
-    int span; /* of h->spans */
-};
-
-/* An array as it is placed by its size: moments that follow each other are numbers. */
-struct span {
-    int birth, death;
-    double bytes, offset;
 };
 
 /* When an array begins, or ends: in some layers of the loop that the operation is in, each of which has its own place,
@@ -42,8 +34,6 @@ struct heap {
     struct hole *holes; /* by offset, without adjacent ones */
     int hole_count;
     double end;
-    struct span *spans; /* where arrays are noted and not placed; or NULL */
-    int span_count, span_capacity, now;
 };
 
 /* ---- what, and when ---- */
@@ -217,20 +207,6 @@ static void give_back(struct heap *h, double offset, double bytes)
     h->hole_count++;
 }
 
-/* Small ones find room anywhere. */
-static void note(struct heap *h, struct place *place, bool ends)
-{
-    enum { SMALL = 16384 };
-    if (SMALL * place->bytes < h->end) return;
-    if (ends) {
-        h->spans[place->span].death = h->now++;
-        return;
-    }
-    h->spans = base_grown(h->a->arena, h->spans, h->span_count, &h->span_capacity, sizeof *h->spans);
-    place->span = h->span_count;
-    h->spans[h->span_count++] = (struct span){.birth = h->now++, .bytes = place->bytes};
-}
-
 static void pass(struct heap *h, const struct moment *moment, int layer)
 {
     if (layer < moment->from_layer || layer >= moment->until_layer) return;
@@ -240,8 +216,7 @@ static void pass(struct heap *h, const struct moment *moment, int layer)
         if (moment->steps) place->bytes = floor(moment->bytes + layer * moment->grown_bytes / moment->steps);
     }
     if (place->bytes <= 0) return;
-    if (h->spans) note(h, place, moment->ends);
-    else if (moment->ends) give_back(h, place->offset, place->bytes);
+    if (moment->ends) give_back(h, place->offset, place->bytes);
     else place->offset = take(h, place->bytes);
 }
 
@@ -256,66 +231,20 @@ static bool layers_are_alike(const struct heap *h, int first, int end, int n)
 }
 
 /* Loops over layers are written out: once one of layers that are alike finds room, so do the others. */
-static void pass_all(struct heap *h)
+double sim_heap_bytes(const struct sim_assigner *a)
 {
-    const struct sim_op *ops = h->a->s->ops;
-    for (int first = 0, end; first < h->count; first = end) {
-        const int op = h->moments[first].op, loop = layers_around(h, op), n = layer_count(h, loop);
-        for (end = first; end < h->count && h->moments[end].op < (loop < 0 ? op + 1 : ops[loop].match);) end++;
-        const bool alike = !h->spans && layers_are_alike(h, first, end, n);
-        double before = -1;
-        for (int layer = 0; layer < n && !(alike && h->end == before); layer++) {
-            before = h->end;
-            for (int i = first; i < end; i++) pass(h, &h->moments[i], layer);
-        }
-    }
-}
-
-/* ---- the largest first ---- */
-
-static int compare_sizes(const void *x, const void *y)
-{
-    const struct span *a = x, *b = y;
-    if (a->bytes != b->bytes) return a->bytes > b->bytes ? -1 : 1;
-    return (a->birth > b->birth) - (a->birth < b->birth);
-}
-
-/* The smallest gap with room between those that are there at the same time, which come in the order of offsets. */
-static double find_gap(struct span *const *placed, int count, const struct span *span)
-{
-    double offset = -1, least_bytes = INFINITY, end = 0;
-    for (int i = 0; i < count; i++) {
-        const struct span *other = placed[i];
-        if (other->death < span->birth || other->birth > span->death) continue;
-        const double gap_bytes = other->offset - end;
-        if (gap_bytes >= span->bytes && gap_bytes < least_bytes) offset = end, least_bytes = gap_bytes;
-        end = fmax(end, other->offset + other->bytes);
-    }
-    return offset < 0 ? end : offset;
-}
-
-static double place_largest_first(struct heap *h)
-{
-    double end = 0;
-    h->spans = base_grown(h->a->arena, NULL, 0, &h->span_capacity, sizeof *h->spans);
-    pass_all(h);
-    struct span **placed = base_new(h->a->arena, struct span *, h->span_count + 1);
-    qsort(h->spans, (size_t)h->span_count, sizeof *h->spans, compare_sizes);
-    for (int i = 0; i < h->span_count; i++) {
-        struct span *span = &h->spans[i];
-        int at = i;
-        span->offset = find_gap(placed, i, span);
-        for (; at > 0 && placed[at - 1]->offset > span->offset; at--) placed[at] = placed[at - 1];
-        placed[at] = span;
-        end = fmax(end, span->offset + span->bytes);
-    }
-    return end;
-}
-
-double sim_heap_bytes(struct sim_assigner *a)
-{
+    const struct sim_op *ops = a->s->ops;
     struct heap h = {.a = a};
     add_moments(&h);
-    pass_all(&h);
-    return sim_has_room(a, h.end) ? h.end : fmin(h.end, place_largest_first(&h));
+    for (int first = 0, end; first < h.count; first = end) {
+        const int op = h.moments[first].op, loop = layers_around(&h, op), n = layer_count(&h, loop);
+        for (end = first; end < h.count && h.moments[end].op < (loop < 0 ? op + 1 : ops[loop].match);) end++;
+        const bool alike = layers_are_alike(&h, first, end, n);
+        double before = -1;
+        for (int layer = 0; layer < n && !(alike && h.end == before); layer++) {
+            before = h.end;
+            for (int i = first; i < end; i++) pass(&h, &h.moments[i], layer);
+        }
+    }
+    return h.end;
 }

@@ -157,7 +157,7 @@ static void assign(struct sim_assigner *a, struct sim_compiled_memory *out)
 }
 
 /* Layers that are no loops leave holes in the heap. */
-static void place_in_heap(struct sim_assigner *a, struct sim_compiled_memory *out)
+static void place_in_heap(const struct sim_assigner *a, struct sim_compiled_memory *out)
 {
     const double heap_bytes = sim_heap_bytes(a);
     if (heap_bytes <= out->peak_bytes) return;
