@@ -108,6 +108,7 @@ static void put_megatron(const struct sim_plan *plan, const struct sizes *s, str
     put_degree(out, "VP", plan->pipeline.chunks);
     put_degree(out, "CP", s->context);
     put_degree(out, "EP", s->expert);
+    if (sim_experts_beyond_axis(plan)) base_put(out, "ETP 1, ");
     base_putf(out, "DP %lld, micro batch %lld, %lld microbatch%s", (long long)s->data, (long long)s->micro_batch,
               (long long)s->steps, s->steps == 1 ? "" : "es");
     if (plan->sequence_parallel) base_put(out, ", sequence parallel");

@@ -215,6 +215,8 @@ static enum base_status check_expert_parallel(const struct sim_plan *plan, struc
     const int64_t model = topo_axes_product(&plan->placement->axes, sim_model_axis(&plan->placement->axes)),
                   along = at < 0 ? 1 : plan->placement->axes.sizes[at];
     if (plan->expert_parallel == 1) return BASE_OK;
+    if (!plan->config->experts.count)
+        return base_fail(error, BASE_INPUT, "expert_parallel: %s has no experts; use 1", plan->config->name);
     if (!plan->options.sorts_tokens)
         return base_fail(error, BASE_INPUT,
                          "expert_parallel: is of software that sorts tokens, and %s has num_expert_partitions",
