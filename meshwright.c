@@ -147,20 +147,20 @@ static enum base_status run(int count, const char *const *arguments, struct comm
 static volatile sig_atomic_t stop_signal; /* the first that came while a run was on */
 static struct timespec stopped_at;
 
-/* A run is asked to end with its step; asked again, at once. Who ends a process group may send the same signal twice.
- */
+/* A command that asks is told to stop, and a run to end with its step; asked again, at once. Ending a process group may
+ * send the same signal twice. */
 static void on_signal(int number)
 {
-    if (number == SIGINT && somebody_asks && !stop_is_asked) {
-        stop_is_asked = 1;
-        return;
-    }
     const double one_wish_s = 0.5;
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     double since_s = (double)(now.tv_sec - stopped_at.tv_sec) + 1e-9 * (double)(now.tv_nsec - stopped_at.tv_nsec);
-    if (stop_signal && since_s < one_wish_s) return;
+    if ((stop_signal || stop_is_asked) && since_s < one_wish_s) return;
     stopped_at = now;
+    if (number == SIGINT && somebody_asks && !stop_is_asked) {
+        stop_is_asked = 1;
+        return;
+    }
     stop_signal = number;
     if (base_stop_child()) return;
     base_output_unlink_all();
