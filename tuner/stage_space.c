@@ -209,7 +209,7 @@ static enum base_status find_values(struct staged_walk *w, enum tuner_staged d, 
 
 /* ---- the space ---- */
 
-static struct sim_plan_text text_of(const struct tuner_stages_result *r, const struct tuner_staged_plan *plan)
+struct sim_plan_text tuner_staged_text(const struct tuner_stages_result *r, const struct tuner_staged_plan *plan)
 {
     struct sim_plan_text text = r->plan;
     for (int d = 0; d < TUNER_STAGED_COUNT; d++)
@@ -219,11 +219,6 @@ static struct sim_plan_text text_of(const struct tuner_stages_result *r, const s
         text.values[SIM_PIPELINE_SCHEDULE] = "interleaved";
     if (plan->layers) text.values[SIM_PIPELINE_LAYERS] = plan->layers;
     return text;
-}
-
-struct sim_plan_text tuner_staged_text(const struct tuner_stages_result *result, const struct tuner_staged_plan *plan)
-{
-    return text_of(result, plan);
 }
 
 static int64_t number(const struct staged_walk *w, const struct tuner_staged_plan *plan, enum tuner_staged d)
@@ -294,7 +289,7 @@ static bool divides(const struct staged_walk *w, const struct tuner_staged_plan 
 enum base_status tuner_staged_check(struct staged_walk *w, const struct tuner_staged_plan *plan, struct sim_plan *out,
                                     struct base_error *error)
 {
-    const struct sim_plan_text text = text_of(w->result, plan);
+    const struct sim_plan_text text = tuner_staged_text(w->result, plan);
     base_arena_reset(&w->scratch);
     BASE_TRY(sim_plan_check(w->cache, &w->scratch, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, out, error));
     return tuner_check_micro_batch(out, w->request->micro_batch, error);
@@ -360,6 +355,17 @@ void tuner_staged_refuse(struct staged_walk *w, const char *why)
     if (!w->result->refused_count++) w->result->refusal = base_copy(w->arena, why);
 }
 
+/* Why a plan is not searched although its devices divide; NULL: it is. */
+static const char *refusal_of(const struct staged_walk *w, const struct tuner_staged_plan *plan)
+{
+    const char *sequence = w->result->values[TUNER_STAGED_SEQUENCE].values[plan->value[TUNER_STAGED_SEQUENCE]];
+    const bool is_split = number(w, plan, TUNER_STAGED_EXPERTS) > 1 && number(w, plan, TUNER_STAGED_PARTITIONS) > 1;
+    if (is_split && w->choices.experts_need_sequences && (!sequence || strcmp(sequence, "1") != 0))
+        return "sequence_parallel: is required by expert_parallel with tensor parallelism; use 1, or num_partitions 1";
+    if (!plan->assigned) return NULL;
+    return tuner_layers_refusal(w->arena, number(w, plan, TUNER_STAGED_STAGES), w->config.num_decoder_layers);
+}
+
 static enum base_status add_plan(struct staged_walk *w, struct tuner_staged_plan *plan, struct base_error *error)
 {
     struct tuner_stages_result *r = w->result;
@@ -368,9 +374,7 @@ static enum base_status add_plan(struct staged_walk *w, struct tuner_staged_plan
     enum base_status status = BASE_OK;
     if (!divides(w, plan) || !is_cut(w, plan)) return BASE_OK;
     plan->unpriced = w->searches && tuner_staged_time_is_up(w, LISTING_SHARE);
-    const char *no = plan->assigned ? tuner_layers_refusal(w->arena, number(w, plan, TUNER_STAGED_STAGES),
-                                                           w->config.num_decoder_layers)
-                                    : NULL;
+    const char *no = refusal_of(w, plan);
     if (no) return tuner_staged_refuse(w, no), BASE_OK;
     if (plan->unpriced) plan->least_s = 0, plan->free_bytes = INFINITY;
     else status = tuner_staged_check(w, plan, &checked, &why);
