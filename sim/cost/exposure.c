@@ -262,6 +262,15 @@ static int run(struct clock *c, int at)
     return at;
 }
 
+/* Tensor parallelism's collectives run in chunks beside their products. In PyTorch that is torch.compile's doing. */
+static bool overlaps_chunks(const struct sim_cost_context *p)
+{
+    const struct sim_profile *profile = &p->placement->profile;
+    return p->plan->overlaps[SIM_OVERLAP_TENSOR] && p->plan->sequence_parallel && !p->plan->options.ring_devices &&
+           p->list->schedule_event_count && profile->constants[SIM_ENGINE_EXPOSED_FRAC] > 0 &&
+           (profile->compile.runs || !profile->compile.is_one);
+}
+
 static struct clock clock_of(const struct sim_cost_context *p, const double *kernels_s, struct sim_unit_costs *prices)
 {
     struct clock c = {.p = p,
@@ -272,12 +281,7 @@ static struct clock clock_of(const struct sim_cost_context *p, const double *ker
                       .moment_count = p->list->schedule_event_count};
     c.windowed = p->plan && sim_passes_of(p->plan) >> SIM_PASS_COLLECTIVE_MATMUL & 1;
     if (c.windowed) c.kinds = sim_asynchronous_kinds(sim_passes_of(p->plan));
-    const struct sim_profile *profile = &p->placement->profile;
-    const bool pieces = p->plan && p->plan->overlaps[SIM_OVERLAP_TENSOR] && p->plan->sequence_parallel &&
-                        !p->plan->options.ring_devices && p->list->schedule_event_count &&
-                        profile->constants[SIM_ENGINE_EXPOSED_FRAC] > 0 &&
-                        (profile->compile.runs || !profile->compile.is_one); /* torch.compile's doing */
-    if (pieces) c.chunk_axes = sim_model_axis(&p->placement->axes);
+    if (p->plan && overlaps_chunks(p)) c.chunk_axes = sim_model_axis(&p->placement->axes);
     return c;
 }
 
