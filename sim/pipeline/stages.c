@@ -29,10 +29,12 @@ static enum base_status refuse_shares(int64_t layers, const struct sim_pipeline 
                          "product divides them",
                          (long long)layers, (long long)pipeline->stages, (long long)pipeline->chunks);
     if (layers < pipeline->stages) return refuse_layers("pipeline_stages", layers, "", pipeline->stages, error);
+    const int64_t more = layers % pipeline->stages, least = layers / pipeline->stages;
     return base_fail(error, BASE_INPUT,
-                     "pipeline_stages: %lld layers do not divide by %lld stages; use a number that divides them, or "
-                     "pipeline_layers if the software has it",
-                     (long long)layers, (long long)pipeline->stages);
+                     "pipeline_stages: %lld layers do not divide by %lld stages; use a number that divides them, or, "
+                     "where the software has it, pipeline_layers: %lld times %lld and %lld times %lld",
+                     (long long)layers, (long long)pipeline->stages, (long long)more, (long long)least + 1,
+                     (long long)(pipeline->stages - more), (long long)least);
 }
 
 static bool is_cut_evenly(int64_t layers, int64_t stage_chunk_count, enum sim_division division)
