@@ -187,6 +187,8 @@ enum base_status model_zoo_line(struct base_arena *arena, const char *name, cons
 /* The zoo's name of the model that is called text elsewhere ("t5-11b", "google/t5-v1_1-xxl"); NULL: none is
  * (zoo_names.c). */
 const char *model_zoo_meant(const struct model_zoo_model *models, int count, const char *text);
+/* The zoo's own name of a model in any of these spellings; NULL: it is none of the zoo. */
+const char *model_zoo_name(struct base_arena *arena, const char *text);
 /* The shortest name of the zoo that begins and ends as text does, with more between (t5_1_1_xxl of "t5-xxl"), or
  * NULL. */
 const char *model_zoo_longer(const struct model_zoo_model *models, int count, const char *text);

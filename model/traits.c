@@ -58,6 +58,7 @@ const char *model_trait_name(enum model_trait trait)
         [MODEL_TRAIT_CHUNKS_LOSS] = "chunks_loss",
         [MODEL_TRAIT_REMAKES_LOGITS] = "remakes_logits",
         [MODEL_TRAIT_FUSES_LOSS] = "fuses_loss",
+        [MODEL_TRAIT_EXPERTS_SHARD_SEQUENCES] = "experts_shard_sequences",
         [MODEL_TRAIT_OFFLOADS_STATE] = "offloads_state",
     };
     return names[trait];

@@ -76,6 +76,7 @@ enum model_trait {
     MODEL_TRAIT_REMAKES_LOGITS,      /* of such tiles the logits are made once more for their gradient */
     MODEL_TRAIT_FUSES_LOSS,          /* can fuse logits, loss and gradients: Liger's kernel */
     MODEL_TRAIT_PRODUCT_NORMS,       /* a norm's scale is multiplied by a product, so that its gradient is one, too */
+    MODEL_TRAIT_EXPERTS_SHARD_SEQUENCES, /* experts over devices that share tensors need sequence parallelism */
     MODEL_TRAIT_OFFLOADS_STATE,      /* can keep its optimizer's state in the host's memory, and take the step there */
     MODEL_TRAIT_COUNT
 };

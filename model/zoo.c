@@ -71,20 +71,19 @@ static const char *find_line(struct base_arena *arena, const char *name)
     return NULL;
 }
 
-/* The model that is meant by a name that is spelled otherwise; NULL: none is. */
-static const char *find_line_meant(struct base_arena *arena, const char *text)
+const char *model_zoo_name(struct base_arena *arena, const char *text)
 {
     int count;
     const struct model_zoo_model *models = model_zoo(arena, &count);
-    const char *name = model_zoo_meant(models, count, text);
-    return name ? find_line(arena, name) : NULL;
+    for (int i = 0; i < count; i++)
+        if (!strcmp(models[i].name, text)) return models[i].name;
+    return model_zoo_meant(models, count, text);
 }
 
 enum base_status model_zoo_line(struct base_arena *arena, const char *name, const char **out, struct base_error *error)
 {
-    const char *line = find_line(arena, name);
-    if (!line) line = find_line_meant(arena, name);
-    if (!line) return unknown_model(arena, name, error);
-    *out = line;
+    const char *row = model_zoo_name(arena, name);
+    if (!row) return unknown_model(arena, name, error);
+    *out = find_line(arena, row);
     return BASE_OK;
 }

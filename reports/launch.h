@@ -29,7 +29,7 @@ enum base_status reports_launch_aot(struct base_arena *arena, const struct sim_p
                                     const struct sim_plan *plan, struct base_text *out, struct base_error *error);
 
 /* MaxText's name of a zoo's model; NULL: it has none. */
-const char *reports_maxtext_model(struct base_arena *arena, const char *zoo_name);
+const char *reports_maxtext_model(struct base_arena *arena, const char *model);
 enum base_status reports_launch_maxtext(struct base_arena *arena, const struct sim_plan_text *text,
                                         const struct sim_plan *plan, struct base_text *out, struct base_error *error);
 enum base_status reports_launch_deepspeed(struct base_arena *arena, const struct sim_plan_text *text,

@@ -23,9 +23,9 @@ static const char *find_source(struct base_arena *arena, const char *name)
 {
     int count;
     const struct model_zoo_model *models = model_zoo(arena, &count);
-    const char *source = NULL;
-    for (int i = 0; i < count; i++)
-        if (!strcmp(models[i].name, name) && model_gin_is_gin(models[i].source)) source = models[i].source;
+    const char *source = NULL, *row = model_zoo_name(arena, name);
+    for (int i = 0; i < count && row; i++)
+        if (!strcmp(models[i].name, row) && model_gin_is_gin(models[i].source)) source = models[i].source;
     return source;
 }
 

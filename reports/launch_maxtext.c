@@ -68,13 +68,12 @@ static const char *const models[] = {
     "qwen3-1.7b",      "qwen3-4b",      "qwen3-8b",       "qwen3-14b",      "qwen3-32b",      "qwen3-30b-a3b",
     "qwen3-235b-a22b", "deepseek2-16b", "deepseek2-236b", "deepseek3-671b", "llama4-17b-16e", "llama4-17b-128e"};
 
-const char *reports_maxtext_model(struct base_arena *arena, const char *zoo_name)
+const char *reports_maxtext_model(struct base_arena *arena, const char *model)
 {
-    int count;
-    const struct model_zoo_model *zoo = model_zoo(arena, &count);
-    for (int i = 0; i < BASE_COUNT(models); i++) {
-        const char *meant = model_zoo_meant(zoo, count, models[i]);
-        if (meant && !strcmp(meant, zoo_name)) return models[i];
+    const char *asked = model_zoo_name(arena, model);
+    for (int i = 0; i < BASE_COUNT(models) && asked; i++) {
+        const char *name = model_zoo_name(arena, models[i]);
+        if (name && !strcmp(name, asked)) return models[i];
     }
     return NULL;
 }

@@ -10,13 +10,9 @@ static const struct base_table *const table = &embedded_reports_model_training_c
 /* The row of the model, as it is called here or elsewhere; -1: none. */
 static int find_row(struct base_arena *arena, const char *model)
 {
-    int count;
-    const struct model_zoo_model *zoo = model_zoo(arena, &count);
-    const char *meant = model_zoo_meant(zoo, count, model);
-    for (int row = 0; row < table->row_count; row++) {
-        const char *name = base_table_field(table, row, base_table_column(table, "model"));
-        if (!strcmp(name, model) || (meant && !strcmp(name, meant))) return row;
-    }
+    const char *name = model_zoo_name(arena, model);
+    for (int row = 0; row < table->row_count && name; row++)
+        if (!strcmp(base_table_field(table, row, base_table_column(table, "model")), name)) return row;
     return -1;
 }
 

@@ -47,7 +47,6 @@ enum base_status tuner_software_find(struct base_arena *arena, const struct tune
     out->searches_stages = !strcmp(base_table_value(table, row, "pipeline_stages"), "auto");
     const char *experts = base_table_value(table, row, "expert_parallel");
     out->searches_experts = *experts;
-    out->experts_need_sequences = !strcmp(experts, "auto+sequence_parallel");
     out->expert_tensor_parallel = split(arena, base_table_value(table, row, "expert_tensor_parallel"));
     return BASE_OK;
 }

@@ -30,7 +30,6 @@ struct tuner_software {
     struct tuner_values words[TUNER_DIMENSION_COUNT]; /* none: the plan's own value or its default */
     struct tuner_values microbatches;                 /* values allowed without stages; none: any */
     bool searches_stages, searches_experts;           /* pipeline_stages, expert_parallel: auto is the default range */
-    bool experts_need_sequences; /* with tensor parallelism, expert parallelism needs sequence parallelism */
     struct tuner_values expert_tensor_parallel; /* beside the software's own default */
 };
 /* BASE_INTERNAL: the table is invalid. */

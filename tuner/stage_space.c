@@ -358,10 +358,6 @@ void tuner_staged_refuse(struct staged_walk *w, const char *why)
 /* Why a plan is not searched although its devices divide; NULL: it is. */
 static const char *refusal_of(const struct staged_walk *w, const struct tuner_staged_plan *plan)
 {
-    const char *sequence = w->result->values[TUNER_STAGED_SEQUENCE].values[plan->value[TUNER_STAGED_SEQUENCE]];
-    const bool is_split = number(w, plan, TUNER_STAGED_EXPERTS) > 1 && number(w, plan, TUNER_STAGED_PARTITIONS) > 1;
-    if (is_split && w->choices.experts_need_sequences && (!sequence || strcmp(sequence, "1") != 0))
-        return "sequence_parallel: is required by expert_parallel with tensor parallelism; use 1, or num_partitions 1";
     if (!plan->assigned) return NULL;
     return tuner_layers_refusal(w->arena, number(w, plan, TUNER_STAGED_STAGES), w->config.num_decoder_layers);
 }

@@ -227,6 +227,12 @@ static enum base_status check_expert_parallel(const struct sim_plan *plan, struc
                          "%lld of the model axis",
                          (long long)plan->expert_parallel, (int)(plan->placement->stage_devices / model),
                          (long long)model);
+    if (model > 1 && !plan->sequence_parallel &&
+        plan->placement->profile.traits >> MODEL_TRAIT_EXPERTS_SHARD_SEQUENCES & 1)
+        return base_fail(error, BASE_INPUT,
+                         "sequence_parallel: %s requires it of expert_parallel with tensor parallelism; use 1, or "
+                         "num_partitions 1",
+                         plan->software);
     if (plan->expert_tensor_parallel > 1 && plan->expert_tensor_parallel != (sim_experts_beyond_axis(plan) ? 1 : model))
         return base_fail(error, BASE_INPUT,
                          "expert_tensor_parallel: %lld devices of each of %lld groups exceed the devices; use 1",
