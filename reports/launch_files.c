@@ -7,9 +7,8 @@
 enum base_status reports_launch_settings(struct base_arena *arena, const char *format, const struct sim_plan *plan,
                                          struct base_text *out, struct base_error *error)
 {
-    const struct reports_torch_job *job = reports_torch_job_of(plan);
+    const struct reports_torch_job *job = reports_torch_job_of(arena, plan);
     struct reports_torch_sizes sizes;
-    (void)arena;
     if (!job || strcmp(job->software, format) != 0)
         return base_fail(error, BASE_INPUT, "software: the plan is predicted as %s trains it; use --software %s",
                          plan->software, format);

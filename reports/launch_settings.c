@@ -3,17 +3,11 @@
 
 #include <string.h>
 
-struct number {
-    const char *name;
-    int64_t value;
-};
-static const int64_t left_out = INT64_MIN; /* a value that is not written */
 
-/* form takes a name and a number: "--%s %lld\n". */
-static void put_numbers(const char *form, const struct number *numbers, int count, struct base_text *out)
+void reports_put_numbers(const char *form, const struct reports_number *numbers, int count, struct base_text *out)
 {
     for (int i = 0; i < count; i++)
-        if (numbers[i].value != left_out) base_putf(out, form, numbers[i].name, (long long)numbers[i].value);
+        if (numbers[i].value != reports_left_out) base_putf(out, form, numbers[i].name, (long long)numbers[i].value);
 }
 
 struct line {
@@ -27,25 +21,25 @@ static void put_lines(const struct line *lines, int count, struct base_text *out
         if (lines[i].said) base_putf(out, "%s\n", lines[i].text);
 }
 
-static void put_real(const char *before, double value, struct base_text *out)
+void reports_put_real(const char *before, double value, struct base_text *out)
 {
     base_put(out, before);
     base_put_double(out, value);
     base_put(out, "\n");
 }
 
-static void put_title(const struct sim_plan *plan, struct base_text *out)
+void reports_put_settings_title(const struct sim_plan *plan, struct base_text *out)
 {
     base_putf(out, "# %s on %s, batch %lld: settings of %s, written by meshwright export\n", plan->model_text,
               plan->topology_text, (long long)plan->batch_size, plan->software);
 }
 
-static bool is_full(const struct sim_plan *plan)
+bool reports_is_full(const struct sim_plan *plan)
 {
     return plan->options.remat == MODEL_REMAT_FULL;
 }
 
-static bool is_selective(const struct sim_plan *plan)
+bool reports_is_selective(const struct sim_plan *plan)
 {
     return plan->options.remat == MODEL_REMAT_SELECTIVE;
 }
@@ -55,9 +49,8 @@ static bool is_gated(const struct sim_plan *plan)
     return plan->config->mlp_activation_count == 2;
 }
 
-/* A plan without a word on positions has T5's relative bias, which none of these has: they take their own. */
-static void note_differences(const struct sim_plan *plan, enum model_position_encoding own, enum model_norm norm,
-                             struct base_text *out)
+void reports_note_differences(const struct sim_plan *plan, enum model_position_encoding own, enum model_norm norm,
+                              struct base_text *out)
 {
     const enum model_position_encoding asked = plan->config->position_encoding;
     if (asked != own)
@@ -67,7 +60,7 @@ static void note_differences(const struct sim_plan *plan, enum model_position_en
         base_putf(out, "# norm: %s here, %s in the plan\n", model_norm_name(norm), model_norm_name(plan->config->norm));
 }
 
-static void note_vocabulary(const struct sim_plan *plan, struct base_text *out)
+void reports_note_vocabulary(const struct sim_plan *plan, struct base_text *out)
 {
     base_putf(out, "# vocabulary: that of the tokenizer here, %lld in the plan\n", (long long)plan->config->vocab_size);
 }
@@ -77,8 +70,8 @@ static void put_dropout(const struct sim_plan *plan, const char *hidden, const c
 {
     if (plan->options.dropout && !(plan->dropout_rate > 0)) return;
     const double rate = plan->options.dropout ? plan->dropout_rate : 0;
-    put_real(hidden, rate, out);
-    put_real(attention, rate, out);
+    reports_put_real(hidden, rate, out);
+    reports_put_real(attention, rate, out);
 }
 
 /* ---- sizes common to Megatron-LM, DeepSpeed's fork of it and NeMo, each in its spelling ---- */
@@ -106,10 +99,10 @@ static void put_sizes(const struct sim_plan *plan, const struct reports_torch_si
         {{"kv-channels", "kv_channels"}, c->head_dim},
         {{"seq-length", "encoder_seq_length"}, plan->targets_length},
         {{"max-position-embeddings", "max_position_embeddings"}, plan->targets_length},
-        {{"seed", "seed"}, plan->seed > 0 ? plan->seed : left_out},
+        {{"seed", "seed"}, plan->seed > 0 ? plan->seed : reports_left_out},
     };
     for (int i = 0; i < BASE_COUNT(all); i++)
-        put_numbers(forms[spelling], &(struct number){all[i].names[spelling], all[i].value}, 1, out);
+        reports_put_numbers(forms[spelling], &(struct reports_number){all[i].names[spelling], all[i].value}, 1, out);
 }
 
 /* ---- Megatron-LM: arguments, one a line ---- */
@@ -119,8 +112,9 @@ static void put_megatron_model(const struct sim_plan *plan, struct base_text *ou
     const struct model_config *c = plan->config;
     const bool rotary = c->position_encoding == MODEL_POSITION_ROTARY;
     /* NullTokenizer adds one token, for the end of a document (megatron/tokenizer/tokenizer.py). */
-    const struct number numbers[] = {{"num-query-groups", c->num_kv_heads != c->num_heads ? c->num_kv_heads : left_out},
-                                     {"vocab-size", c->vocab_size - 1}};
+    const struct reports_number numbers[] = {
+        {"num-query-groups", c->num_kv_heads != c->num_heads ? c->num_kv_heads : reports_left_out},
+        {"vocab-size", c->vocab_size - 1}};
     const struct line lines[] = {
         {"--group-query-attention", c->num_kv_heads != c->num_heads},
         {"--tokenizer-type NullTokenizer", true},
@@ -132,7 +126,7 @@ static void put_megatron_model(const struct sim_plan *plan, struct base_text *ou
         {"--position-embedding-type rope", rotary},
         {"--position-embedding-type learned_absolute", !rotary},
     };
-    put_numbers("--%s %lld\n", numbers, BASE_COUNT(numbers), out);
+    reports_put_numbers("--%s %lld\n", numbers, BASE_COUNT(numbers), out);
     put_lines(lines, BASE_COUNT(lines), out);
 }
 
@@ -158,37 +152,37 @@ static void put_megatron_experts(const struct sim_plan *plan, struct base_text *
 {
     const struct model_experts *e = &plan->config->experts;
     const enum sim_dispatcher how = plan->moe_dispatcher;
-    const struct number numbers[] = {
+    const struct reports_number numbers[] = {
         {"num-experts", e->count},
         {"moe-router-topk", e->selected},
         {"moe-ffn-hidden-size", e->mlp_dim},
-        {"moe-shared-expert-intermediate-size", e->shared_mlp_dim ? e->shared_mlp_dim : left_out},
+        {"moe-shared-expert-intermediate-size", e->shared_mlp_dim ? e->shared_mlp_dim : reports_left_out},
         {"expert-model-parallel-size", plan->expert_parallel},
-        {"expert-tensor-parallel-size", sim_experts_beyond_axis(plan) ? 1 : left_out}};
+        {"expert-tensor-parallel-size", sim_experts_beyond_axis(plan) ? 1 : reports_left_out}};
     const struct line lines[] = {
         {"--moe-grouped-gemm", true},
         {"--moe-token-dispatcher-type alltoall", how == SIM_DISPATCH_ALLTOALL},
         {"--moe-token-dispatcher-type flex\n--moe-flex-dispatcher-backend deepep", how == SIM_DISPATCH_DEEPEP},
         {"--moe-token-dispatcher-type flex\n--moe-flex-dispatcher-backend hybridep", how == SIM_DISPATCH_HYBRIDEP}};
-    put_numbers("--%s %lld\n", numbers, BASE_COUNT(numbers), out);
+    reports_put_numbers("--%s %lld\n", numbers, BASE_COUNT(numbers), out);
     put_lines(lines, BASE_COUNT(lines), out);
 }
 
 void reports_put_megatron(const struct sim_plan *plan, const struct reports_torch_sizes *sizes, struct base_text *out)
 {
-    const struct number numbers[] = {
+    const struct reports_number numbers[] = {
         {"num-layers-per-virtual-pipeline-stage",
          plan->pipeline.chunks > 1 ? plan->config->num_decoder_layers / (sizes->stages * plan->pipeline.chunks)
-                                   : left_out},
-        {"context-parallel-size", sizes->context > 1 ? sizes->context : left_out},
+                                   : reports_left_out},
+        {"context-parallel-size", sizes->context > 1 ? sizes->context : reports_left_out},
     };
     const char *layout = plan->pipeline.layers ? megatron_layout(out->arena, plan) : "";
     const struct line lines[] = {
         {layout, plan->pipeline.layers != NULL},
         {"--sequence-parallel", plan->sequence_parallel},
         {"--use-distributed-optimizer", plan->optimizer_partitioning == SIM_STATE_OVER_DATA},
-        {"--recompute-granularity full\n--recompute-method uniform\n--recompute-num-layers 1", is_full(plan)},
-        {"--recompute-granularity selective", is_selective(plan)},
+        {"--recompute-granularity full\n--recompute-method uniform\n--recompute-num-layers 1", reports_is_full(plan)},
+        {"--recompute-granularity selective", reports_is_selective(plan)},
         {"--use-flash-attn", plan->options.flash_attention},
         {"--bf16", plan->options.dtype != MODEL_FLOAT16},
         {"--fp16", plan->options.dtype == MODEL_FLOAT16},
@@ -201,10 +195,10 @@ void reports_put_megatron(const struct sim_plan *plan, const struct reports_torc
         {"--optimizer adam", true},
     };
     const bool rotary = plan->config->position_encoding == MODEL_POSITION_ROTARY; /* it has these, and learned ones */
-    put_title(plan, out);
-    note_differences(plan, rotary ? MODEL_POSITION_ROTARY : MODEL_POSITION_LEARNED, plan->config->norm, out);
+    reports_put_settings_title(plan, out);
+    reports_note_differences(plan, rotary ? MODEL_POSITION_ROTARY : MODEL_POSITION_LEARNED, plan->config->norm, out);
     put_sizes(plan, sizes, MEGATRON_SPELLING, out);
-    put_numbers("--%s %lld\n", numbers, BASE_COUNT(numbers), out);
+    reports_put_numbers("--%s %lld\n", numbers, BASE_COUNT(numbers), out);
     put_lines(lines, BASE_COUNT(lines), out);
     put_megatron_model(plan, out);
     if (plan->config->experts.count) put_megatron_experts(plan, out);
@@ -218,7 +212,7 @@ void reports_put_deepspeed(const struct sim_plan *plan, const struct reports_tor
 {
     const bool half = plan->options.dtype == MODEL_FLOAT16, zero = plan->optimizer_partitioning == SIM_STATE_OVER_DATA;
     const struct line lines[] = {
-        {"--checkpoint-activations\n--deepspeed-activation-checkpointing", is_full(plan)},
+        {"--checkpoint-activations\n--deepspeed-activation-checkpointing", reports_is_full(plan)},
         {"--no-pipeline-parallel", sizes->stages == 1},
         {"--bf16", !half},
         {"--fp16", half},
@@ -226,16 +220,16 @@ void reports_put_deepspeed(const struct sim_plan *plan, const struct reports_tor
         {"--zero-stage 1", zero},
         {"--zero-stage 0", !zero},
     };
-    put_title(plan, out);
-    note_differences(plan, MODEL_POSITION_LEARNED, MODEL_NORM_LAYER, out);
-    note_vocabulary(plan, out);
+    reports_put_settings_title(plan, out);
+    reports_note_differences(plan, MODEL_POSITION_LEARNED, MODEL_NORM_LAYER, out);
+    reports_note_vocabulary(plan, out);
     base_putf(out, "# deepspeed {\"train_batch_size\": %lld, \"train_micro_batch_size_per_gpu\": %lld, ",
               (long long)plan->batch_size, (long long)sizes->micro_batch);
     base_putf(out, "\"gradient_clipping\": 1.0, \"zero_optimization\": {\"stage\": %d}, \"%s\": {\"enabled\": true}}\n",
               zero, half ? "fp16" : "bf16");
     put_sizes(plan, sizes, MEGATRON_SPELLING, out);
     put_lines(lines, BASE_COUNT(lines), out);
-    put_real("--lr ", plan->learning_rate, out);
+    reports_put_real("--lr ", plan->learning_rate, out);
     put_dropout(plan, "--hidden-dropout ", "--attention-dropout ", out);
 }
 
@@ -244,10 +238,10 @@ void reports_put_deepspeed(const struct sim_plan *plan, const struct reports_tor
 void reports_put_nemo(const struct sim_plan *plan, const struct reports_torch_sizes *sizes, struct base_text *out)
 {
     const bool whole = strcmp(plan->software, "nemo") != 0; /* autocast around float32 weights */
-    const struct number numbers[] = {
+    const struct reports_number numbers[] = {
         {"trainer.num_nodes", sizes->nodes},
         {"trainer.devices", sizes->gpus},
-        {"model.activations_checkpoint_num_layers", is_full(plan) ? 1 : left_out},
+        {"model.activations_checkpoint_num_layers", reports_is_full(plan) ? 1 : reports_left_out},
     };
     const struct line lines[] = {
         {"trainer.precision=bf16", plan->options.dtype != MODEL_FLOAT16},
@@ -255,18 +249,19 @@ void reports_put_nemo(const struct sim_plan *plan, const struct reports_torch_si
         {"model.megatron_amp_O2=True", !whole},
         {"model.megatron_amp_O2=False", whole},
         {"model.sequence_parallel=True", plan->sequence_parallel},
-        {"model.activations_checkpoint_granularity=full\nmodel.activations_checkpoint_method=uniform", is_full(plan)},
-        {"model.activations_checkpoint_granularity=selective", is_selective(plan)},
+        {"model.activations_checkpoint_granularity=full\nmodel.activations_checkpoint_method=uniform",
+         reports_is_full(plan)},
+        {"model.activations_checkpoint_granularity=selective", reports_is_selective(plan)},
         {"model.optim.name=distributed_fused_adam", plan->optimizer_partitioning == SIM_STATE_OVER_DATA},
         {"model.optim.name=fused_adam", plan->optimizer_partitioning != SIM_STATE_OVER_DATA},
     };
-    put_title(plan, out);
-    note_differences(plan, MODEL_POSITION_LEARNED, MODEL_NORM_LAYER, out);
-    note_vocabulary(plan, out);
+    reports_put_settings_title(plan, out);
+    reports_note_differences(plan, MODEL_POSITION_LEARNED, MODEL_NORM_LAYER, out);
+    reports_note_vocabulary(plan, out);
     put_sizes(plan, sizes, NEMO_SPELLING, out);
-    put_numbers("%s=%lld\n", numbers, BASE_COUNT(numbers), out);
+    reports_put_numbers("%s=%lld\n", numbers, BASE_COUNT(numbers), out);
     put_lines(lines, BASE_COUNT(lines), out);
-    put_real("model.optim.lr=", plan->learning_rate, out);
+    reports_put_real("model.optim.lr=", plan->learning_rate, out);
     put_dropout(plan, "model.hidden_dropout=", "++model.attention_dropout=", out); /* not in every configuration */
 }
 
@@ -275,7 +270,7 @@ void reports_put_nemo(const struct sim_plan *plan, const struct reports_torch_si
 static void put_nanotron_model(const struct sim_plan *plan, struct base_text *out)
 {
     const struct model_config *c = plan->config;
-    const struct number numbers[] = {
+    const struct reports_number numbers[] = {
         {"hidden_size", c->emb_dim},
         {"intermediate_size", c->mlp_dim},
         {"num_hidden_layers", c->num_decoder_layers},
@@ -287,37 +282,37 @@ static void put_nanotron_model(const struct sim_plan *plan, struct base_text *ou
     base_put(out,
              "model:\n  ddp_bucket_cap_mb: 25\n  dtype: bfloat16\n  init_method:\n    std: 0.025\n"
              "  make_vocab_size_divisible_by: 1\n  model_config:\n    is_llama_config: true\n    hidden_act: silu\n");
-    put_numbers("    %s: %lld\n", numbers, BASE_COUNT(numbers), out);
+    reports_put_numbers("    %s: %lld\n", numbers, BASE_COUNT(numbers), out);
     base_putf(out, "    tie_word_embeddings: %s\n", c->logits_via_embedding ? "true" : "false");
 }
 
 void reports_put_nanotron(const struct sim_plan *plan, const struct reports_torch_sizes *sizes, struct base_text *out)
 {
     const bool scatters = plan->sequence_parallel;
-    const struct number parallelism[] = {{"dp", sizes->data}, {"pp", sizes->stages}, {"tp", sizes->tensor}};
-    const struct number tokens[] = {{"sequence_length", plan->targets_length},
-                                    {"micro_batch_size", sizes->micro_batch},
-                                    {"batch_accumulation_per_replica", plan->num_microbatches},
-                                    {"limit_val_batches", 0},
-                                    {"val_check_interval", -1}};
-    put_title(plan, out);
-    note_differences(plan, MODEL_POSITION_ROTARY, MODEL_NORM_RMS, out);
+    const struct reports_number parallelism[] = {{"dp", sizes->data}, {"pp", sizes->stages}, {"tp", sizes->tensor}};
+    const struct reports_number tokens[] = {{"sequence_length", plan->targets_length},
+                                            {"micro_batch_size", sizes->micro_batch},
+                                            {"batch_accumulation_per_replica", plan->num_microbatches},
+                                            {"limit_val_batches", 0},
+                                            {"val_check_interval", -1}};
+    reports_put_settings_title(plan, out);
+    reports_note_differences(plan, MODEL_POSITION_ROTARY, MODEL_NORM_RMS, out);
     base_putf(out, "general:\n  project: meshwright\n  run: plan\n  seed: %lld\n", (long long)plan->seed);
     base_put(out, "parallelism:\n");
-    put_numbers("  %s: %lld\n", parallelism, BASE_COUNT(parallelism), out);
+    reports_put_numbers("  %s: %lld\n", parallelism, BASE_COUNT(parallelism), out);
     base_putf(out, "  pp_engine: %s\n  tp_mode: %s\n  tp_linear_async_communication: %s\n  recompute_layer: %s\n",
               plan->pipeline.schedule == SIM_GPIPE ? "afab" : "1f1b", scatters ? "REDUCE_SCATTER" : "ALL_REDUCE",
-              scatters ? "true" : "false", is_full(plan) ? "true" : "false");
+              scatters ? "true" : "false", reports_is_full(plan) ? "true" : "false");
     base_put(out, "tokens:\n  train_steps: TRAIN_STEPS\n");
-    put_numbers("  %s: %lld\n", tokens, BASE_COUNT(tokens), out);
+    reports_put_numbers("  %s: %lld\n", tokens, BASE_COUNT(tokens), out);
     put_nanotron_model(plan, out);
     base_putf(out,
               "optimizer:\n  zero_stage: %d\n  accumulate_grad_in_fp32: true\n  clip_grad: 1.0\n  weight_decay: 0.01\n",
               plan->optimizer_partitioning == SIM_STATE_OVER_DATA ? 1 : 0);
     /* It takes no other words for a style of warming up, and none is not one. */
-    put_real("  learning_rate_scheduler:\n    lr_decay_style: linear\n    lr_warmup_style: linear\n"
-             "    lr_warmup_steps: 0\n    learning_rate: ",
-             plan->learning_rate, out);
+    reports_put_real("  learning_rate_scheduler:\n    lr_decay_style: linear\n    lr_warmup_style: linear\n"
+                     "    lr_warmup_steps: 0\n    learning_rate: ",
+                     plan->learning_rate, out);
     base_put(out, "  optimizer_factory:\n    name: adamW\n    torch_adam_is_fused: true\n    adam_beta1: 0.9\n"
                   "    adam_beta2: 0.95\n    adam_eps: 1.0e-08\n"
                   "data_stages:\n- name: all\n  start_training_step: 1\n  data:\n"
@@ -331,70 +326,6 @@ void reports_put_nanotron(const struct sim_plan *plan, const struct reports_torc
                   "tokenizer:\n  tokenizer_name_or_path: null\n");
 }
 
-/* ---- torchtitan: TOML ---- */
-
-static void put_split_points(const struct sim_plan *plan, struct base_text *out)
-{
-    int64_t first = 0;
-    base_put(out, "pipeline_parallel_split_points = [");
-    for (int64_t s = 1; s < plan->pipeline.stages; s++) {
-        first += plan->pipeline.layers[s - 1];
-        base_putf(out, "%s\"layers.%lld\"", s > 1 ? ", " : "", (long long)first);
-    }
-    base_put(out, "]\n");
-}
-
-/* torchtitan/models/llama3: NULL where it has no such model. */
-static const char *torchtitan_flavor(const struct sim_plan *plan)
-{
-    static const char *const flavors[][2] = {{"llama3_8b", "8B"}, {"llama3_70b", "70B"}, {"llama3_405b", "405B"}};
-    for (int i = 0; i < BASE_COUNT(flavors); i++)
-        if (!strcmp(plan->model_text, flavors[i][0])) return flavors[i][1];
-    return NULL;
-}
-
-void reports_put_torchtitan(const struct sim_plan *plan, const struct reports_torch_sizes *sizes, struct base_text *out)
-{
-    static const char *const schedules[SIM_SCHEDULE_KINDS] = {
-        [SIM_ONE_FORWARD_ONE_BACKWARD] = "1F1B", [SIM_INTERLEAVED] = "Interleaved1F1B", [SIM_GPIPE] = "GPipe"};
-    const struct model_config *c = plan->config;
-    const struct number training[] = {
-        {"batch_size", plan->batch_size / sizes->data},
-        {"seq_len", plan->targets_length},
-        {"data_parallel_replicate_degree", sizes->shards > 1 ? sizes->data / sizes->shards : left_out},
-        {"data_parallel_shard_degree", sizes->shards > 1 ? sizes->shards : sizes->data},
-        {"tensor_parallel_degree", sizes->tensor},
-        {"seed", plan->seed}};
-    const struct number experimental[] = {
-        {"context_parallel_degree", sizes->context},
-        {"pipeline_parallel_degree", sizes->stages},
-        {"pipeline_parallel_microbatches", sizes->stages > 1 ? plan->num_microbatches : left_out}};
-    put_title(plan, out);
-    note_differences(plan, MODEL_POSITION_ROTARY, MODEL_NORM_RMS, out);
-    note_vocabulary(plan, out);
-    base_putf(out,
-              "# MODEL_FLAVOR: the one of torchtitan's llama3 configurations with dim %lld, %lld layers, %lld heads, "
-              "%lld of keys\n",
-              (long long)c->emb_dim, (long long)c->num_decoder_layers, (long long)c->num_heads,
-              (long long)c->num_kv_heads);
-    const char *flavor = torchtitan_flavor(plan);
-    base_put(out, "[model]\nname = \"llama3\"\n");
-    if (flavor) base_putf(out, "flavor = \"%s\"\n", flavor);
-    put_real("\n[optimizer]\nname = \"AdamW\"\nlr = ", plan->learning_rate, out);
-    base_put(out, "\n[training]\ncompile = true\n");
-    put_numbers("%s = %lld\n", training, BASE_COUNT(training), out);
-    base_put(out, "\n[experimental]\n");
-    put_numbers("%s = %lld\n", experimental, BASE_COUNT(experimental), out);
-    if (sizes->stages > 1) base_putf(out, "pipeline_parallel_schedule = \"%s\"\n", schedules[plan->pipeline.schedule]);
-    if (plan->pipeline.layers) put_split_points(plan, out);
-    base_putf(out, "\n[float8]\nenable_float8_linear = %s\n", plan->options.dtype == MODEL_FP8 ? "true" : "false");
-    base_putf(out, "\n[activation_checkpoint]\nmode = \"%s\"\n",
-              is_full(plan)        ? "full"
-              : is_selective(plan) ? "selective"
-                                   : "none");
-    if (is_selective(plan)) base_put(out, "selective_ac_option = \"op\"\n");
-}
-
 /* ---- llm-foundry on Composer: YAML ---- */
 
 void reports_put_foundry(const struct sim_plan *plan, const struct reports_torch_sizes *sizes, struct base_text *out)
@@ -402,24 +333,24 @@ void reports_put_foundry(const struct sim_plan *plan, const struct reports_torch
     const struct model_config *c = plan->config;
     const bool gradients = plan->optimizer_partitioning == SIM_STATE_AND_GRADIENTS_OVER_DATA,
                shards = !strcmp(plan->rules_text, "zero3");
-    const struct number model[] = {{"d_model", c->emb_dim},
-                                   {"n_heads", c->num_heads},
-                                   {"n_layers", c->num_decoder_layers},
-                                   {"max_seq_len", plan->targets_length},
-                                   {"vocab_size", c->vocab_size}};
-    const struct number batch[] = {{"global_train_batch_size", plan->batch_size},
-                                   {"device_train_microbatch_size", sizes->micro_batch},
-                                   {"max_seq_len", plan->targets_length},
-                                   {"seed", plan->seed},
-                                   {"global_seed", plan->seed}};
-    put_title(plan, out);
-    note_differences(plan, MODEL_POSITION_LEARNED, MODEL_NORM_LAYER, out);
-    put_numbers("%s: %lld\n", batch, BASE_COUNT(batch), out);
+    const struct reports_number model[] = {{"d_model", c->emb_dim},
+                                           {"n_heads", c->num_heads},
+                                           {"n_layers", c->num_decoder_layers},
+                                           {"max_seq_len", plan->targets_length},
+                                           {"vocab_size", c->vocab_size}};
+    const struct reports_number batch[] = {{"global_train_batch_size", plan->batch_size},
+                                           {"device_train_microbatch_size", sizes->micro_batch},
+                                           {"max_seq_len", plan->targets_length},
+                                           {"seed", plan->seed},
+                                           {"global_seed", plan->seed}};
+    reports_put_settings_title(plan, out);
+    reports_note_differences(plan, MODEL_POSITION_LEARNED, MODEL_NORM_LAYER, out);
+    reports_put_numbers("%s: %lld\n", batch, BASE_COUNT(batch), out);
     /* It must be said, though nothing is evaluated without a loader of its own. */
     base_putf(out, "eval_interval: 500ba\nprecision: %s\nmodel:\n  name: mpt_causal_lm\n  init_device: meta\n",
               plan->options.dtype == MODEL_FLOAT16 ? "amp_fp16" : "amp_bf16");
-    put_numbers("  %s: %lld\n", model, BASE_COUNT(model), out);
-    put_real("  expansion_ratio: ", (double)c->mlp_dim / (double)c->emb_dim, out);
+    reports_put_numbers("  %s: %lld\n", model, BASE_COUNT(model), out);
+    reports_put_real("  expansion_ratio: ", (double)c->mlp_dim / (double)c->emb_dim, out);
     base_putf(out, "  no_bias: %s\n  attn_config:\n    attn_impl: %s\n", c->biases ? "false" : "true",
               plan->options.flash_attention ? "triton" : "torch");
     base_putf(out,
@@ -428,9 +359,9 @@ void reports_put_foundry(const struct sim_plan *plan, const struct reports_torch
               shards      ? "FULL_SHARD"
               : gradients ? "SHARD_GRAD_OP"
                           : "NO_SHARD",
-              is_full(plan) ? "true" : "false");
-    put_real("optimizer:\n  name: decoupled_adamw\n  betas:\n  - 0.9\n  - 0.95\n  weight_decay: 0.0\n  lr: ",
-             plan->learning_rate, out);
+              reports_is_full(plan) ? "true" : "false");
+    reports_put_real("optimizer:\n  name: decoupled_adamw\n  betas:\n  - 0.9\n  - 0.95\n  weight_decay: 0.0\n  lr: ",
+                     plan->learning_rate, out);
     base_put(out,
              "scheduler:\n  name: constant_with_warmup\n  t_warmup: 0ba\nalgorithms:\n  gradient_clipping:\n"
              "    clipping_type: norm\n    clipping_threshold: 1.0\ntrain_loader:\n  name: text\n  drop_last: true\n"

@@ -123,7 +123,7 @@ enum base_status reports_launch_slurm(struct base_arena *arena, const struct sim
                                       struct base_error *error)
 {
     const struct topo_topology *topology = &plan->placement->topology;
-    const struct reports_torch_job *job = command ? NULL : reports_torch_job_of(plan);
+    const struct reports_torch_job *job = command ? NULL : reports_torch_job_of(arena, plan);
     struct base_text file = {.arena = arena};
     if (topology->kind != TOPO_GPU)
         return base_fail(error, BASE_INPUT,

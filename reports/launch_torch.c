@@ -13,7 +13,7 @@ enum {
 /* Options as NVIDIA/Megatron-LM core_r0.6.0 megatron/training/arguments.py, microsoft/Megatron-DeepSpeed@52e63688
  * megatron/arguments.py and BigScience's jobs of it, NVIDIA/NeMo@6d413d6086
  * megatron_gpt_config.yaml, huggingface/nanotron@67c5ebb6 config.py, mosaicml/llm-foundry@bd8127252 mpt-1b.yaml and
- * pytorch/torchtitan@ba2469780 config_manager.py have them. */
+ * torchtitan 0.2.2 torchtitan/config/job_config.py have them. */
 static const struct reports_torch_job jobs[] = {
     {"megatron", "args", "DATA_PATH TRAIN_STEPS",
      "pretrain_gpt.py $(grep -v \"^#\" \"$PLAN_FILE\") --data-path \"$DATA_PATH\" --train-iters \"$TRAIN_STEPS\"",
@@ -42,12 +42,18 @@ static const struct reports_torch_job jobs[] = {
          REPORTS_TORCH_GATED | REPORTS_TORCH_GROUPS | REPORTS_TORCH_TIED | REPORTS_TORCH_UNTIED | REPORTS_TORCH_GPIPE |
          REPORTS_TORCH_FLASH | REPORTS_TORCH_ACCUMULATES | REPORTS_TORCH_MLP,
      reports_put_nanotron},
+    {"torchtitan", "toml", "TRAIN_STEPS",
+     "-m torchtitan.train --job.config_file \"$PLAN_FILE\" --training.steps \"$TRAIN_STEPS\"",
+     ~(unsigned)(REPORTS_TORCH_FLOAT16 | REPORTS_TORCH_INT8 | REPORTS_TORCH_STATE | REPORTS_TORCH_GRADIENTS |
+                 REPORTS_TORCH_WHOLE | REPORTS_TORCH_PLAIN),
+     reports_put_torchtitan, .has = reports_torchtitan_has},
     {"torchtitan", "toml", "MODEL_FLAVOR TRAIN_STEPS",
-     "train.py --job.config_file \"$PLAN_FILE\" --model.flavor \"$MODEL_FLAVOR\" --training.steps \"$TRAIN_STEPS\"",
+     "-m torchtitan.train --job.config_file \"$PLAN_FILE\" --model.flavor \"$MODEL_FLAVOR\" --training.steps "
+     "\"$TRAIN_STEPS\"",
      REPORTS_TORCH_TENSOR | REPORTS_TORCH_SEQUENCE | REPORTS_TORCH_STAGES | REPORTS_TORCH_CHUNKS |
          REPORTS_TORCH_CONTEXT | REPORTS_TORCH_SELECTIVE | REPORTS_TORCH_FP8 | REPORTS_TORCH_SHARDS |
          REPORTS_TORCH_GATED | REPORTS_TORCH_GROUPS | REPORTS_TORCH_UNTIED | REPORTS_TORCH_GPIPE | REPORTS_TORCH_FLASH |
-         REPORTS_TORCH_MLP | REPORTS_TORCH_HYBRID,
+         REPORTS_TORCH_MLP | REPORTS_TORCH_HYBRID | REPORTS_TORCH_ACCUMULATES,
      reports_put_torchtitan},
     {"fsdp", "yaml", "DATA_PATH TRAIN_STEPS",
      "scripts/train/train.py \"$PLAN_FILE\" data_local=\"$DATA_PATH\" max_duration=\"${TRAIN_STEPS}ba\"",
@@ -56,16 +62,19 @@ static const struct reports_torch_job jobs[] = {
      reports_put_foundry},
 };
 
-const struct reports_torch_job *reports_torch_job_of(const struct sim_plan *plan)
+const struct reports_torch_job *reports_torch_job_of(struct base_arena *arena, const struct sim_plan *plan)
 {
     for (int i = 0; i < BASE_COUNT(jobs); i++)
-        if (!strcmp(jobs[i].software, plan->software)) return &jobs[i];
+        if (!strcmp(jobs[i].software, plan->software) && (!jobs[i].has || jobs[i].has(arena, plan->model_text)))
+            return &jobs[i];
     return NULL;
 }
 
 bool reports_launches_itself(const struct sim_plan *plan)
 {
-    return reports_torch_job_of(plan) != NULL;
+    bool launches = false;
+    for (int i = 0; i < BASE_COUNT(jobs); i++) launches = launches || !strcmp(jobs[i].software, plan->software);
+    return launches;
 }
 
 /* ---- features of a plan ---- */
@@ -185,9 +194,9 @@ static const struct {
               {"alpa", REPORTS_TORCH_CHUNKS | REPORTS_TORCH_CONTEXT | REPORTS_TORCH_FP8 | REPORTS_TORCH_INT8}};
 
 /* All of it where nobody knows. The executor runs any of it. */
-static unsigned can_be_told(const struct sim_plan *plan)
+static unsigned can_be_told(struct base_arena *arena, const struct sim_plan *plan)
 {
-    const struct reports_torch_job *job = reports_torch_job_of(plan);
+    const struct reports_torch_job *job = reports_torch_job_of(arena, plan);
     if (plan->placement->topology.kind == TOPO_LOCAL) return ~0u;
     for (int i = 0; !job && i < BASE_COUNT(others); i++)
         if (!strcmp(others[i].software, plan->software)) return ~others[i].lacks;
@@ -200,7 +209,7 @@ int reports_untold(struct base_arena *arena, const struct sim_plan *plan, const 
     const struct reports_torch_sizes sizes = {.tensor = topo_axes_product(axes, sim_model_axis(axes)),
                                               .stages = plan->pipeline.stages,
                                               .context = plan->context_parallel};
-    const unsigned asked = needs_of(plan, &sizes) & said_if_lacking & ~can_be_told(plan);
+    const unsigned asked = needs_of(plan, &sizes) & said_if_lacking & ~can_be_told(arena, plan);
     int count = 0;
     for (int i = 0; i < BASE_COUNT(words) && count < REPORTS_MOST_UNTOLD; i++)
         if (asked & words[i].need)
@@ -237,7 +246,7 @@ static enum base_status find_sizes(const struct sim_plan *plan, struct reports_t
 
 const char *reports_undivided(struct base_arena *arena, const struct sim_plan *plan)
 {
-    const struct reports_torch_job *job = reports_torch_job_of(plan);
+    const struct reports_torch_job *job = reports_torch_job_of(arena, plan);
     struct base_error why;
     struct reports_torch_sizes sizes;
     if (!job || plan->placement->topology.kind != TOPO_GPU) return NULL;
@@ -251,17 +260,18 @@ static enum base_status refuse_others(const struct reports_torch_job *job, const
 {
     const struct model_config *c = plan->config;
     const bool plain_mlp = has_activations(c, MODEL_SILU, 2) || has_activations(c, MODEL_GELU, 1);
+    const bool named = job->has;
     const struct {
         bool lacks;
         const char *key, *use;
     } lacks[] = {
         {c->encoder, "model", "use a decoder"},
-        {c->latent.key_value_rank > 0, "kv_lora_rank", "use none"},
-        {c->experts.first_dense_layers > 0, "first_dense_layers", "use 0"},
-        {c->attention_sinks, "attention_sinks", "use 0"},
-        {c->sliding_window > 0, "sliding_window", "use 0"},
-        {c->parallel_block, "parallel_block", "use 0"},
-        {!plain_mlp, "mlp_activations", "use gelu or silu+linear"},
+        {!named && c->latent.key_value_rank > 0, "kv_lora_rank", "use none"},
+        {!named && c->experts.first_dense_layers > 0, "first_dense_layers", "use 0"},
+        {!named && c->attention_sinks, "attention_sinks", "use 0"},
+        {!named && c->sliding_window > 0, "sliding_window", "use 0"},
+        {!named && c->parallel_block, "parallel_block", "use 0"},
+        {!named && !plain_mlp, "mlp_activations", "use gelu or silu+linear"},
         {plan->options.optimizer != MODEL_ADAMW, "optimizer", "use adamw"},
         {plan->loss_tiles > 1, "loss", "use full"},
         {plan->remat_every > 0, "remat_policy", "use full, selective or none"},

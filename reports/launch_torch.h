@@ -16,6 +16,7 @@ struct reports_torch_job {
         *command; /* after torchrun's own options; the settings are in $PLAN_FILE */
     unsigned can; /* bits of enum reports_torch_feature */
     void (*put)(const struct sim_plan *plan, const struct reports_torch_sizes *sizes, struct base_text *out);
+    bool (*has)(struct base_arena *arena, const char *model); /* of a row for named models; NULL: for all */
 };
 enum reports_torch_feature {
     REPORTS_TORCH_TENSOR = 1 << 0,
@@ -48,12 +49,30 @@ enum reports_torch_feature {
 };
 
 /* The job of a plan's software, or NULL: there is none (launch_torch.c). */
-const struct reports_torch_job *reports_torch_job_of(const struct sim_plan *plan);
+const struct reports_torch_job *reports_torch_job_of(struct base_arena *arena, const struct sim_plan *plan);
 /* The settings file; BASE_INPUT names a feature of the plan that the software lacks. */
 enum base_status reports_torch_put(const struct reports_torch_job *job, const struct sim_plan *plan,
                                    struct reports_torch_sizes *sizes, struct base_text *out, struct base_error *error);
 
-/* ---- launch_settings.c: settings of each software ---- */
+/* ---- launch_settings.c, launch_torchtitan.c: settings of each software ---- */
+
+struct reports_number {
+    const char *name;
+    int64_t value;
+};
+static const int64_t reports_left_out = INT64_MIN; /* a value that is not written */
+/* form takes a name and a number: "--%s %lld\n". */
+void reports_put_numbers(const char *form, const struct reports_number *numbers, int count, struct base_text *out);
+void reports_put_real(const char *before, double value, struct base_text *out);
+void reports_put_settings_title(const struct sim_plan *plan, struct base_text *out);
+/* A plan without a word on positions has T5's relative bias, which none of these has: they take their own. */
+void reports_note_differences(const struct sim_plan *plan, enum model_position_encoding own, enum model_norm norm,
+                              struct base_text *out);
+void reports_note_vocabulary(const struct sim_plan *plan, struct base_text *out);
+bool reports_is_full(const struct sim_plan *plan);
+bool reports_is_selective(const struct sim_plan *plan);
+/* Whether torchtitan has the model among its own configurations (torchtitan_flavors.csv). */
+bool reports_torchtitan_has(struct base_arena *arena, const char *model);
 
 typedef void reports_torch_settings(const struct sim_plan *plan, const struct reports_torch_sizes *sizes,
                                     struct base_text *out);

@@ -62,7 +62,8 @@ static struct sim_plan_text random_plan(struct base_arena *arena, struct base_ra
     v[SIM_OPTIMIZER] = "adamw";
     v[SIM_REMAT_POLICY] = PICKED(random, "none", "full");
     v[SIM_LEARNING_RATE] = PICKED(random, "0.001", "0.0003");
-    if (!tpu) v[SIM_NUM_MICROBATCHES] = titan ? "0" : PICKED(random, "0", "2", "4");
+    if (!tpu) v[SIM_NUM_MICROBATCHES] = PICKED(random, "0", "2", "4");
+    if (titan) v[SIM_SOFTWARE_VERSION] = "0.2.2", v[SIM_COMPILE] = PICKED(random, "0", "1");
     if (alone) v[SIM_OPTIMIZER_PARTITIONING] = PICKED(random, "none", "data", "data+gradients");
     if (alone)
         v[SIM_RULES] = v[SIM_OPTIMIZER_PARTITIONING][0] == 'n' ? PICKED(random, "zero3", "data_only") : "data_only";
@@ -80,7 +81,7 @@ static struct sim_plan_text random_plan(struct base_arena *arena, struct base_ra
                                                                       : PICKED(random, "0", "1");
     v[SIM_PIPELINE_STAGES] = PICKED(random, "1", "1", "2");
     if (*v[SIM_PIPELINE_STAGES] == '2') v[SIM_NUM_MICROBATCHES] = "4";
-    if (megatron && *v[SIM_PIPELINE_STAGES] == '2' && base_random_below(random, 2))
+    if ((megatron || titan) && *v[SIM_PIPELINE_STAGES] == '2' && base_random_below(random, 2))
         v[SIM_VIRTUAL_STAGES] = "2", v[SIM_PIPELINE_SCHEDULE] = "interleaved";
     if (!titan) v[SIM_OPTIMIZER_PARTITIONING] = PICKED(random, "none", "data");
     if (megatron) v[SIM_REMAT_POLICY] = PICKED(random, "none", "full", "selective");
@@ -101,6 +102,8 @@ static struct sim_plan_text random_plan(struct base_arena *arena, struct base_ra
     }
     if ((megatron || titan) && !v[SIM_EXPERT_PARALLEL]) v[SIM_CONTEXT_PARALLEL] = PICKED(random, "1", "1", "2");
     if (megatron || titan) v[SIM_DTYPE] = PICKED(random, "bfloat16", "fp8");
+    if (titan && !strcmp(v[SIM_DTYPE], "fp8")) v[SIM_FP8_RECIPE] = PICKED(random, "tensorwise", "rowwise");
+    if (titan) v[SIM_REMAT_POLICY] = PICKED(random, "none", "full", "selective");
     return text;
 }
 
