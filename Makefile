@@ -235,9 +235,9 @@ $(BUILD)/%.o: %.c Makefile
 
 # A data file becomes a constant, embedded_ROOM_FILE_ext: one binary is all that a user copies.
 $(BUILD)/%.csv.o $(BUILD)/%.json.o $(BUILD)/%.css.o $(BUILD)/%.js.o $(BUILD)/%.py.o: scripts/embed.sh
-$(BUILD)/%.csv.o: %.csv base/base.h topo/topo.h
+$(BUILD)/%.csv.o: %.csv
 	@mkdir -p $(@D)
-	$(call say,embed $<)scripts/embed.sh $< >$(@:.o=.c) && $(CC) $(language) $(warnings) -Werror $(sanitizers) -I. -c -o $@ $(@:.o=.c)
+	$(call say,embed $<)scripts/embed.sh $< >$(@:.o=.c) && $(CC) $(language) $(warnings) -Werror $(sanitizers) -I. -MMD -MP -c -o $@ $(@:.o=.c)
 $(BUILD)/%.py.o: %.py
 	@mkdir -p $(@D)
 	$(call say,embed $<)scripts/embed.sh $< | $(CC) -c -x assembler -o $@ -
@@ -255,4 +255,4 @@ include lab.mk
 
 .PHONY: all check test mutants search-properties properties confidence perfetto aot-env test-aot demo tour asan tsan fuzz layers lint bench bench-torch lab torus soak slurm golden-update pages pictures differs-update deps failures attacks questions release install uninstall clean help
 .SECONDARY:
--include $(sources:%.c=$(BUILD)/%.d) $(tests:%=%.d) $(BUILD)/tests/bench_exec.d $(fuzzers:%=%.d) $(BUILD)/tests/fuzz/driver.d $(BUILD)/meshwright.d $(BUILD)/library/library.d $(rank_sources:%.c=$(BUILD)/%.d) $(lab_sources:%.c=$(BUILD)/%.d)
+-include $(sources:%.c=$(BUILD)/%.d) $(filter %.csv.d,$(data:%=$(BUILD)/%.d)) $(tests:%=%.d) $(BUILD)/tests/bench_exec.d $(fuzzers:%=%.d) $(BUILD)/tests/fuzz/driver.d $(BUILD)/meshwright.d $(BUILD)/library/library.d $(rank_sources:%.c=$(BUILD)/%.d) $(lab_sources:%.c=$(BUILD)/%.d)

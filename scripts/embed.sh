@@ -1,6 +1,7 @@
 #!/bin/sh
 # Prints C or assembler text that embeds a file as a constant (embedded_ROOM_FILE_ext):
 #   - a CSV of topo/: an array of its struct, a field per column;
+#   - the keys of a plan: the table that sim/plan/plan.h declares;
 #   - any other CSV: a `struct base_table` with its cells as texts;
 #   - any other file: an array of characters, ended by a NUL.
 # An invalid CSV ends the build and names its line.
@@ -10,6 +11,7 @@ name=embedded_$(printf '%s' "$1" | tr -c 'A-Za-z0-9' '_')
 case $1 in
 topo/chips.csv) record=topo_chip ;;
 topo/slices.csv) record=topo_slice ;;
+sim/plan/plan_keys.csv) record=sim_plan_key ;;
 *.csv) record= ;;
 *)
     cat <<END
@@ -75,6 +77,52 @@ function put_records(    r, i) {
     printf "};\nextern const int %s_count;\nconst int %s_count = %d;\n", name, name, rows - 1
 }
 
+# A text member; NULL if the cell is empty.
+function put_text(member, value) { if (value != "") printf ".%s = %s, ", member, text(value) }
+
+# "text list": the kinds of JSON that may give the key. "none=SIM_A all=SIM_B+": its words; + is beyond gin.
+function put_kinds(value,    kinds, i) {
+    split(value, kinds, " ")
+    for (i = 1; i in kinds; i++) printf "%s1u << BASE_JSON_%s", (i == 1 ? ".json = " : " | "), json_kind[kinds[i]]
+    printf ", "
+}
+
+function put_words(value,    words, i, at, beyond) {
+    if (value == "") return
+    printf ".words = {"
+    split(value, words, " ")
+    for (i = 1; i in words; i++) {
+        beyond = sub(/\+$/, "", words[i])
+        at = index(words[i], "=")
+        printf "{%s, %s, %s}, ", text(substr(words[i], 1, at - 1)), substr(words[i], at + 1), (beyond ? "true" : "false")
+    }
+    printf "}, "
+}
+
+function put_key(r,    i, cell) {
+    for (i = 1; i <= columns; i++) cell[cells[0, i]] = cells[r, i]
+    printf "    [SIM_%s] = {", cell["key"]
+    for (i = 1; i in texts; i++) put_text(texts[i], cell[texts[i]])
+    for (i = 1; i in numbers; i++) if (cell[numbers[i]] != "") printf ".%s = %s, ", numbers[i], cell[numbers[i]]
+    put_kinds(cell["json"])
+    put_words(cell["words"])
+    if (cell["field"] != "") printf "FIELD(%s), ", cell["field"]
+    printf ".type = SIM_OF_%s},\n", toupper(cell["type"])
+}
+
+function put_keys(    r) {
+    split("name feature option.name option.value option.help option.fallback example fallback fallback_scanned " \
+          "fallback_on_local t5x_lacks chart.heading chart.before chart.after", texts, " ")
+    split("default_unsaid gin_binds low high chart.place", numbers, " ")
+    json_kind["text"] = "STRING"; json_kind["number"] = "NUMBER"
+    json_kind["list"] = "ARRAY"; json_kind["object"] = "OBJECT"
+    print "#include \"sim/plan/plan.h\"\n#define FIELD(member) \\"
+    print "    .offset = offsetof(struct sim_plan, member), .size = sizeof(((struct sim_plan *)0)->member)"
+    print "const struct sim_plan_key sim_plan_keys[SIM_KEY_COUNT] = {"
+    for (r = 1; r < rows; r++) put_key(r)
+    print "};"
+}
+
 function put_table(    r, i) {
     print "#include \"base/base.h\"\nstatic const char *const cells[] = {"
     for (r = 0; r < rows; r++)
@@ -103,6 +151,7 @@ function put_table(    r, i) {
 END {
     if (failed) exit 1
     if (open) fail("a quote is opened and never closed")
-    if (record) put_records()
+    if (record == "sim_plan_key") put_keys()
+    else if (record) put_records()
     else put_table()
 }' "$1"

@@ -106,7 +106,7 @@ struct sim_plan_text {
     const char *values[SIM_KEY_COUNT];
 };
 
-/* ---- keys of a plan (plan_key_table.c) ----
+/* ---- keys of a plan (plan_keys.csv) ----
  *
  * A key's row defines its form in documents, tables, gin comments, command options, charts and checked plans. */
 

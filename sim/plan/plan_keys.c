@@ -1,4 +1,4 @@
-/* Reads and writes a plan's defaults, words and numbers by the rows of plan_key_table.c. */
+/* Reads and writes a plan's defaults, words and numbers by the rows of plan_keys.csv. */
 #include "sim/plan/plan_keys.h"
 
 #include <string.h>
