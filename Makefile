@@ -55,7 +55,7 @@ lab_objects        := $(lab_sources:%.c=$(BUILD)/%.o) $(patsubst %,$(BUILD)/%.o,
 rank_sources       := exec/rank_main.c exec/comm.c exec/heartbeat.c
 
 sources := $(filter-out $(rank_sources),$(foreach room,$(rooms),$(sort $(wildcard $(room)/*.c))))
-data    := $(sort $(wildcard $(foreach room,$(rooms),$(room)/*.csv $(room)/*.json $(room)/*.css $(room)/*.js $(room)/*.py)))
+data    := $(sort $(wildcard $(foreach room,$(rooms),$(room)/*.csv $(room)/*.json $(room)/*.css $(room)/*.js $(room)/*.py $(room)/*.bash)))
 objects := $(sources:%.c=$(BUILD)/%.o) $(data:%=$(BUILD)/%.o)
 tests   := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard tests/test_*.c)))
 fuzzers := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard tests/fuzz/fuzz_*.c)))
@@ -234,22 +234,15 @@ $(BUILD)/%.o: %.c Makefile
 	$(call say,compile $<)$(compile) -c -o $@ $<
 
 # A data file becomes a constant, embedded_ROOM_FILE_ext: one binary is all that a user copies.
-$(BUILD)/%.csv.o $(BUILD)/%.json.o $(BUILD)/%.css.o $(BUILD)/%.js.o $(BUILD)/%.py.o: scripts/embed.sh
-$(BUILD)/%.csv.o: %.csv
+$(BUILD)/%.csv.o: %.csv scripts/embed.sh
 	@mkdir -p $(@D)
 	$(call say,embed $<)scripts/embed.sh $< >$(@:.o=.c) && $(CC) $(language) $(warnings) -Werror $(sanitizers) -I. -MMD -MP -c -o $@ $(@:.o=.c)
-$(BUILD)/%.py.o: %.py
-	@mkdir -p $(@D)
-	$(call say,embed $<)scripts/embed.sh $< | $(CC) -c -x assembler -o $@ -
-$(BUILD)/%.json.o: %.json
-	@mkdir -p $(@D)
-	$(call say,embed $<)scripts/embed.sh $< | $(CC) -c -x assembler -o $@ -
-$(BUILD)/%.css.o: %.css
-	@mkdir -p $(@D)
-	$(call say,embed $<)scripts/embed.sh $< | $(CC) -c -x assembler -o $@ -
-$(BUILD)/%.js.o: %.js
-	@mkdir -p $(@D)
-	$(call say,embed $<)scripts/embed.sh $< | $(CC) -c -x assembler -o $@ -
+define embedded_text
+$(BUILD)/%.$(1).o: %.$(1) scripts/embed.sh
+	@mkdir -p $$(@D)
+	$$(call say,embed $$<)scripts/embed.sh $$< | $$(CC) -c -x assembler -o $$@ -
+endef
+$(foreach ending,py json css js bash,$(eval $(call embedded_text,$(ending))))
 
 include lab.mk
 

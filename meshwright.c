@@ -114,10 +114,9 @@ static enum base_status print_answer(void *where, const char *bytes, size_t leng
 
 static bool is_global(const char *name)
 {
-    int count;
-    const struct base_option *global = commands_global(&count);
-    for (int i = 0; i < count; i++)
-        if (!strcmp(global[i].name, name)) return true;
+    const struct commands_command *global = commands_group("@global");
+    for (int i = 0; i < global->option_count; i++)
+        if (!strcmp(global->options[i].name, name)) return true;
     return false;
 }
 

@@ -241,8 +241,8 @@ static enum base_status keep_answer(void *where, const char *bytes, size_t lengt
     return BASE_OK;
 }
 
-static enum base_status run_batch(struct commands_context *context, const struct base_arguments *arguments,
-                                  struct base_text *out, struct base_error *error)
+enum base_status commands_batch_run(struct commands_context *context, const struct base_arguments *arguments,
+                                    struct base_text *out, struct base_error *error)
 {
     enum { LONGEST_PATIENCE_S = 1000000 };
     const char *timeout = base_argument(arguments, "--timeout");
@@ -264,23 +264,3 @@ static enum base_status run_batch(struct commands_context *context, const struct
     base_arena_free(&arena);
     return status;
 }
-
-static const struct base_option options[] = {
-    {"--timeout", "S", "abandon a question that takes longer, and continue with the next", "no limit"},
-    {"--sealed", NULL,
-     "open no file, answer only a page's questions, in this process, with a search's progress on lines before its "
-     "answer",
-     NULL},
-    COMMANDS_COMMON};
-
-const struct commands_command commands_batch = {
-    .name = "batch",
-    .summary = "answer many questions, one JSON array of arguments a line, through one process",
-    .usage = "batch < QUESTIONS",
-    .examples = "  echo '[\"topology\",\"v4-512\"]' | meshwright batch\n"
-                "  echo '[\"mesh\",\"--topology\",\"v3-32\",\"--num-partitions\",\"4\"]' | meshwright batch\n",
-    .options = options,
-    .option_count = BASE_COUNT(options),
-    .run = run_batch,
-    .endings = "jsonl json txt",
-};

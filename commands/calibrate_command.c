@@ -164,8 +164,8 @@ static enum base_status read_holdout(const struct base_arguments *arguments, str
     return BASE_OK;
 }
 
-static enum base_status run_calibrate(struct commands_context *context, const struct base_arguments *arguments,
-                                      struct base_text *out, struct base_error *error)
+enum base_status commands_calibrate_run(struct commands_context *context, const struct base_arguments *arguments,
+                                        struct base_text *out, struct base_error *error)
 {
     struct base_arena *arena = context->arena;
     struct measured measured = {0};
@@ -199,28 +199,3 @@ static enum base_status run_calibrate(struct commands_context *context, const st
     else reports_calibration_text(&report, path, out);
     return BASE_OK;
 }
-
-static const struct base_option options[] = {
-    {"--profile", "NAME|FILE.json", "the new profile's name; or a profile to calibrate further", "the chip's name"},
-    {"--holdout", "N", "also fit to N random measurements, and report the error on all others", NULL},
-    {"--draws", "N", "number of draws for --holdout", "100"},
-    {"--seed", "N", "of --holdout's draws", "0"},
-    {"--json", NULL, "print one JSON document on stdout", NULL},
-    {"--out", "FILE", "write the profile to FILE, for --profile FILE", NULL},
-    {"--help", NULL, "this text", NULL},
-};
-
-const struct commands_command commands_calibrate = {
-    .name = "calibrate",
-    .summary = "fit a profile's constants to measured steps, and report the accuracy",
-    .usage = "calibrate MEASURED.csv|RUN.json … [--profile NAME] --out profile.json",
-    .examples = "  meshwright calibrate examples/tpu_v4_tuning.csv --profile v4_lab --out v4_lab.json\n"
-                "  meshwright calibrate examples/tpu_v4_tuning.csv --holdout 4\n"
-                "  meshwright calibrate examples/tpu_v4_tuning.csv --json\n",
-    .options = options,
-    .option_count = BASE_COUNT(options),
-    .positional_limit = 1000,
-    .run = run_calibrate,
-    .endings = "json",
-    .writes_out = true,
-};

@@ -18,8 +18,8 @@ static void put_text(const struct base_json *answer, const char *path, struct ba
         base_putf(out, "  %s\n", p->string);
 }
 
-static enum base_status checkpoint_run(struct commands_context *context, const struct base_arguments *arguments,
-                                       struct base_text *out, struct base_error *error)
+enum base_status commands_checkpoint_run(struct commands_context *context, const struct base_arguments *arguments,
+                                         struct base_text *out, struct base_error *error)
 {
     enum { PATIENCE_S = 600 };
     const struct commands_executor executor = {.patience_s = PATIENCE_S};
@@ -41,18 +41,3 @@ static enum base_status checkpoint_run(struct commands_context *context, const s
     if (status == BASE_OK) return BASE_OK;
     return base_fail(error, BASE_INPUT, "%s: is not whole", arguments->positional[1]);
 }
-
-static const struct base_option options[] = {COMMANDS_COMMON};
-
-const struct commands_command commands_checkpoint = {
-    .name = "checkpoint",
-    .summary = "verify that a checkpoint is whole, and show its plan and step",
-    .usage = "checkpoint verify DIR",
-    .examples = "  meshwright checkpoint verify tiny_run --json\n"
-                "  meshwright checkpoint verify tiny_run/checkpoint_4\n",
-    .options = options,
-    .option_count = BASE_COUNT(options),
-    .positional_limit = 2,
-    .run = checkpoint_run,
-    .endings = "json txt",
-};

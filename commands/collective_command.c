@@ -274,8 +274,8 @@ static void answer_text(const struct question *q, const char *axes, struct base_
     base_put(out, "\n");
 }
 
-static enum base_status collective_run(struct commands_context *context, const struct base_arguments *arguments,
-                                       struct base_text *out, struct base_error *error)
+enum base_status commands_collective_run(struct commands_context *context, const struct base_arguments *arguments,
+                                         struct base_text *out, struct base_error *error)
 {
     struct question q = {.bytes = 0};
     BASE_TRY(ask(context, arguments, &q, error));
@@ -285,33 +285,3 @@ static enum base_status collective_run(struct commands_context *context, const s
     else answer_text(&q, axes, out);
     return BASE_OK;
 }
-
-static const struct base_option collective_options[] = {
-    COMMANDS_MESH,
-    {"--kind", "all_reduce|all_gather|reduce_scatter|all_to_all|collective_permute", "the collective operation", NULL},
-    {"--mesh-axis", "AXES", "the mesh axis of its groups, or several joined by +", NULL},
-    {"--bytes", "N", "one device's operand: 14680064, 14MiB or 14.68MB", NULL},
-    {"--network", "analytic|simulated", "by loads of links, or every message over every link",
-     "analytic; simulated with --algorithm"},
-    {"--algorithm", "ALGORITHM",
-     "the schedule that is simulated: ring, ring_one_way, multi_ring, bucket, halving_doubling, doubling, tree, "
-     "double_tree, "
-     "direct, pairwise, dimension",
-     "the fastest that the hardware is known to run"},
-    {"--links", NULL, "list the traffic of each link (with --json)", NULL},
-    {"--profile", "FILE", "constants that replace the catalogue's", NULL},
-    COMMANDS_COMMON,
-};
-
-const struct commands_command commands_collective = {
-    .name = "collective",
-    .summary = "one collective: its time, its bound, and the traffic of each link",
-    .usage = "collective --topology T (mesh as for a plan) --kind K --mesh-axis A[+B] --bytes N",
-    .examples = "  meshwright collective --topology v4-512 --model-parallel-submesh 4,2,2,1 --kind all_reduce "
-                "--mesh-axis model --bytes 14MiB --network simulated\n"
-                "  meshwright collective --topology v5e:4x4 --model-parallel-submesh 4,1,1,1 --kind all_gather "
-                "--mesh-axis data --bytes 1048576 --links --json\n",
-    .options = collective_options,
-    .option_count = BASE_COUNT(collective_options),
-    .run = collective_run,
-};

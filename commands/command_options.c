@@ -15,19 +15,35 @@ static struct base_option key_option(struct base_arena *arena, const struct sim_
     return option;
 }
 
-const struct base_option *commands_options(struct base_arena *arena, const struct commands_command *command, int *count)
+const struct commands_command *commands_group(const char *name)
 {
-    struct base_option *options = base_new(arena, struct base_option, command->option_count + SIM_KEY_COUNT);
-    *count = 0;
-    for (int i = 0; i < command->option_count; i++) {
-        const struct base_option *row = &command->options[i];
+    const struct commands_command *group = commands_groups;
+    while (group->name && strcmp(group->name, name) != 0) group++;
+    return group;
+}
+
+enum { MOST_OPTIONS = SIM_KEY_COUNT + 64 };
+
+static void put_options(struct base_arena *arena, const struct commands_command *from, struct base_option *out,
+                        int *count)
+{
+    for (int i = 0; i < from->option_count; i++) {
+        const struct base_option *row = &from->options[i];
+        if (row->name && *row->name == '@') put_options(arena, commands_group(row->name), out, count);
+        else if (row->help) out[(*count)++] = *row;
         for (int key = 0; key < SIM_KEY_COUNT && !row->help; key++) {
             const char *name = sim_plan_keys[key].option.name;
             if (name && (!row->name || !strcmp(row->name, name)))
-                options[(*count)++] = key_option(arena, &sim_plan_keys[key]);
+                out[(*count)++] = key_option(arena, &sim_plan_keys[key]);
         }
-        if (row->help) options[(*count)++] = *row;
     }
+}
+
+const struct base_option *commands_options(struct base_arena *arena, const struct commands_command *command, int *count)
+{
+    struct base_option *options = base_new(arena, struct base_option, MOST_OPTIONS);
+    *count = 0;
+    put_options(arena, command, options, count);
     return options;
 }
 

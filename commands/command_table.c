@@ -3,7 +3,7 @@
 #include "commands/commands.h"
 
 static const struct commands_command *const table[] = {
-    &commands_predict, &commands_tune,       &commands_compare, &commands_run_plan, &commands_checkpoint,
+    &commands_predict, &commands_tune,       &commands_compare, &commands_run,      &commands_checkpoint,
     &commands_report,  &commands_calibrate,  &commands_sweep,   &commands_verify,   &commands_import,
     &commands_export,  &commands_mesh,       &commands_layout,  &commands_topology, &commands_rules,
     &commands_models,  &commands_collective, &commands_infer,   &commands_plot,     &commands_batch,

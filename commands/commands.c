@@ -7,14 +7,13 @@
 
 static void unknown_command(struct base_arena *arena, const char *name, struct base_error *error)
 {
-    int command_count, count, known = 0;
-    const struct commands_command *const *all = commands_all(&command_count);
-    const struct base_option *global = commands_global(&count);
-    const char **names = base_new(arena, const char *, command_count + count);
+    int command_count, known = 0;
+    const struct commands_command *const *all = commands_all(&command_count), *global = commands_group("@global");
+    const char **names = base_new(arena, const char *, command_count + global->option_count);
     for (int i = 0; i < command_count; i++) names[known++] = all[i]->name;
-    for (int i = 0; i < count; i++) {
-        names[known++] = global[i].name;
-        if (strcmp(name, global[i].name) != 0) continue;
+    for (int i = 0; i < global->option_count; i++) {
+        names[known++] = global->options[i].name;
+        if (strcmp(name, global->options[i].name) != 0) continue;
         base_fail(error, BASE_USAGE, "%s is no command; a command's name comes first, as in mesh", name);
         return;
     }
@@ -111,7 +110,7 @@ enum base_status commands_execute(struct commands_context *context, const char *
     BASE_TRY(commands_form(context, command, &parsed, error));
     begin(context, command, &parsed);
     struct base_error unwritten;
-    commands_run *run = strcmp(name, command->name) ? command->alias_run : command->run;
+    commands_function *run = strcmp(name, command->name) ? command->alias_run : command->run;
     enum base_status status = run(context, &parsed, out, error);
     bool done = status == BASE_OK || status == BASE_NO_FIT;
     bool answers = done || context->answers;

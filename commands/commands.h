@@ -44,40 +44,46 @@ struct commands_context {
     const volatile sig_atomic_t *stop_signal; /* the signal that asked a run to end; 0, or NULL: none */
 };
 
-typedef enum base_status commands_run(struct commands_context *context, const struct base_arguments *arguments,
-                                      struct base_text *out, struct base_error *error);
+typedef enum base_status commands_function(struct commands_context *context, const struct base_arguments *arguments,
+                                           struct base_text *out, struct base_error *error);
 
 struct commands_command {
     const char *name;  /* "mesh" */
     const char *alias; /* another name that is answered but not listed, by alias_run; or NULL */
-    commands_run *alias_run;
+    commands_function *alias_run;
     const char *summary; /* one line for `meshwright --help` */
     const char *usage;   /* "mesh --topology T …"; one line a form of the command */
     const char
         *examples; /* command lines, two at least; a test runs them, in a folder that holds a copy of examples/ */
-    const struct base_option *options; /* rows of COMMANDS_PLAN and COMMANDS_PLAN_KEY expand to others */
+    const struct base_option
+        *options; /* "@plan" is a group of commands_groups; without help: a key of a plan, or all */
     int option_count;
     int positional_limit;
     /* For completion: values of the first argument, separated by spaces, or "@topology" or "@model"; NULL: a file. */
-    const char *(*first_words)(struct base_arena *arena);
-    commands_run *run;
-    const char *endings; /* of names that --out may have: "json txt html"; NULL: json and txt. .html is a page */
-    bool computes;       /* it runs the plan: differences in values alone are worth a warning */
-    bool warns;          /* its document has a place for warnings: a text, or an object that is no plan */
+    const char *first_words;
+    commands_function *run; /* commands_NAME_run, of NAME_command.c */
+    const char *endings;    /* of names that --out may have: "json txt html"; NULL: json and txt. .html is a page */
+    bool computes;          /* it runs the plan: differences in values alone are worth a warning */
+    bool warns;             /* its document has a place for warnings: a text, or an object that is no plan */
     const char *(*input)(struct base_arena *arena); /* help text about its input; NULL: none */
     bool writes_out; /* the command itself writes --out's file (a table, a picture); else the document goes there */
 };
 
-/* Every file of this room offers its commands as one of these; command_table.c lists them all. */
+/* Rows of commands.csv, one command after the other; command_table.c lists them all. */
 extern const struct commands_command commands_mesh, commands_layout, commands_topology, commands_rules, commands_models,
-    commands_predict, commands_tune, commands_compare, commands_run_plan, commands_report, commands_sweep,
-    commands_import, commands_export, commands_batch, commands_plot, commands_calibrate, commands_verify,
-    commands_checkpoint, commands_collective, commands_infer, commands_serve;
+    commands_predict, commands_tune, commands_compare, commands_run, commands_report, commands_sweep, commands_import,
+    commands_export, commands_batch, commands_plot, commands_calibrate, commands_verify, commands_checkpoint,
+    commands_collective, commands_infer, commands_serve;
 
 /* Lists the chips and accelerator types (topologies_command.c), the parameters of a model (params_command.c). */
-commands_run commands_list_topologies, commands_list_parameters;
+commands_function commands_list_topologies, commands_list_parameters;
+const char *commands_sweep_columns(struct base_arena *arena); /* that a table of sweep needs, and may have */
 
 const struct commands_command *const *commands_all(int *count);
+/* Options that several commands have, "@plan", and words of documentation in the same form: "@exit". The last is empty.
+ */
+extern const struct commands_command commands_groups[];
+const struct commands_command *commands_group(const char *name);
 /* A command's options, those of a plan put in where its table asks for them. */
 const struct base_option *commands_options(struct base_arena *arena, const struct commands_command *command,
                                            int *count);
@@ -136,7 +142,7 @@ struct sim_plan;
 /* BASE_INPUT: the format is a T5X run file, and the prediction depends on a feature that T5X lacks (gin_command.c). */
 enum base_status commands_refuse_drops(struct base_arena *arena, const char *format, const struct sim_plan *plan,
                                        struct base_error *error);
-/* A plan from JSON, or from gin if the name ends so, read as the options of COMMANDS_GIN say. */
+/* A plan from JSON, or from gin if the name ends so, read as the options of @gin say. */
 enum base_status commands_read_plan(struct commands_context *context, const char *path, struct sim_plan_text *out,
                                     struct base_error *error);
 /* A plan from the command line: a plan's JSON, a model's config.json, gin with T5X's own options, or files of other
@@ -147,12 +153,6 @@ enum base_status commands_read_files(struct commands_context *context, const str
 /* The comment line that gives a gin file its topology; NULL: the file has one, or is no gin. */
 const char *commands_topology_wanted(struct commands_context *context, const char *path,
                                      const struct sim_plan_text *plan);
-#define COMMANDS_GIN                                                                                                   \
-    {"--gin-search-path", "DIR", "where included gin files are; several directories are joined by commas",             \
-     "here, and beside the file"},                                                                                     \
-    {                                                                                                                  \
-        "--notes", NULL, "list what a gin file says and no plan holds, line by line", NULL                             \
-    }
 
 /* ---- messages about an answer's input (warnings.c) ---- */
 
@@ -195,7 +195,6 @@ void commands_put_warnings(struct commands_context *context, const struct comman
 
 /* ---- documentation from the tables (manual.c) ---- */
 
-const struct base_option *commands_global(int *count); /* options that stand before any command */
 /* meshwright --help, and meshwright COMMAND --help. */
 void commands_help(struct base_text *out);
 void commands_help_on(const struct commands_command *command, struct base_text *out);
@@ -210,7 +209,7 @@ void commands_bash_completion(struct base_text *out);
 /* --params-axes-names-override: a JSON list, or the file that holds one. NULL where it is absent. */
 enum base_status commands_overrides_text(struct commands_context *context, const struct base_arguments *arguments,
                                          const char **out, struct base_error *error);
-/* A plan: the file given as first argument, if any, with the options of COMMANDS_PLAN over it. lengths_default is the
+/* A plan: the file given as first argument, if any, with the options of @plan over it. lengths_default is the
  * default of --task-feature-lengths, or NULL. BASE_USAGE: neither a file nor all required options. */
 enum base_status commands_plan_text(struct commands_context *context, const struct base_arguments *arguments,
                                     const char *lengths_default, struct sim_plan_text *out, struct base_error *error);
@@ -219,25 +218,15 @@ bool commands_blame_option(const struct base_arguments *arguments, struct base_e
 /* Says of a refused plan where the value that is wrong stands: in an option of the command line, or in the plan's file.
  * Returns error's status. */
 enum base_status commands_plan_refused(const struct base_arguments *arguments, struct base_error *error);
-/* The options of COMMANDS_PLAN, over the plan's values. */
+/* The options of @plan, over the plan's values. */
 enum base_status commands_plan_options(struct commands_context *context, const struct base_arguments *arguments,
                                        struct sim_plan_text *plan, struct base_error *error);
 /* commands_plan_text without that check: the command has defaults of its own. */
 enum base_status commands_plan_given(struct commands_context *context, const struct base_arguments *arguments,
                                      const char *lengths_default, struct sim_plan_text *out, struct base_error *error);
-#define COMMANDS_PLAN_KEY(name)                                                                                        \
-    {                                                                                                                  \
-        name, NULL, NULL, NULL                                                                                         \
-    } /* as the table of a plan's keys has it (sim/plan/plan_keys.c) */
 /* The step: from the option, or else from the plan. */
-#define COMMANDS_STEP                                                                                                  \
-    {                                                                                                                  \
-        "--step", "train|gradient|forward|evaluate|encode|prefill|decode|generate|score",                              \
-            "how much of the step; from encode on: of inference", "the plan's, or train"                               \
-    }
 enum base_status commands_read_step(const struct base_arguments *arguments, struct sim_plan_text *text,
                                     enum model_step *out, struct base_error *error);
-#define COMMANDS_PLAN COMMANDS_PLAN_KEY(NULL), COMMANDS_DEGREES, COMMANDS_GIN /* those of all keys */
 
 /* The command line that repeats the plan's prediction, with this command's other options. */
 const char *commands_again(struct commands_context *context, const struct sim_plan *plan);
@@ -247,17 +236,6 @@ enum base_status commands_take_degrees(struct commands_context *context, const s
 /* The topology of --topology, or of --gpus and --gpu; NULL: none given. */
 enum base_status commands_topology_given(struct base_arena *arena, const struct base_arguments *arguments,
                                          const char **out, struct base_error *error);
-#define COMMANDS_DEGREES                                                                                               \
-    {"--gpus", "N", "GPUs, or TPU chips, instead of --topology; with --gpu", NULL},                                    \
-        {"--gpu", "NAME", "their kind: h100, a100-80g, v5e", NULL},                                                    \
-        {"--dp", "N", "data-parallel replicas; -1: what the other degrees leave", NULL},                               \
-        {"--fsdp", "N", "devices that parameters are sharded over (rules zero3; MaxText's fsdp axis); -1 fills",       \
-         NULL},                                                                                                        \
-        {"--micro-batch-size", "B", "sequences that a data-parallel device takes at once; of MaxText: a device",       \
-         NULL},                                                                                                        \
-    {                                                                                                                  \
-        "--zero-stage", "0|1|2|3", "ZeRO: 1 shards optimizer state, 2 gradients too, 3 parameters too", NULL           \
-    }
 
 /* --train-tokens and --device-hour-price of each topology (training_options.c); zeros if absent. A price alone is for a
  * thousand million tokens. */
@@ -265,49 +243,14 @@ struct reports_training;
 enum base_status commands_training(struct base_arena *arena, const struct base_arguments *arguments,
                                    const char *const *topologies, int count, struct reports_training *out,
                                    struct base_error *error);
-#define COMMANDS_TRAINING                                                                                              \
-    {"--train-tokens", "N", "target tokens of the whole run (300B, 1.4T), for its steps, time and device-hours",       \
-     NULL},                                                                                                            \
-    {                                                                                                                  \
-        "--device-hour-price", "P|P;P|NAME=P;NAME=P",                                                                  \
-            "of one JAX device, in any currency, for the run's price; of several topologies one each, in their order " \
-            "or by topology or chip, as in 'v4=3.2;v5e=1.2'",                                                          \
-            NULL                                                                                                       \
-    }
 
 /* The integers, at most limit, of an option "X,Y,Z"; none where the option is absent. */
 enum base_status commands_read_numbers(const struct base_arguments *arguments, const char *option, int limit, int *out,
                                        int *count, struct base_error *error);
-/* The mesh of COMMANDS_MESH; BASE_USAGE: nothing divides the model. */
+/* The mesh of the options of @mesh; BASE_USAGE: nothing divides the model. */
 struct topo_mesh_request;
 enum base_status commands_mesh_request(struct base_arena *arena, const struct base_arguments *arguments,
                                        struct topo_mesh_request *request, struct base_error *error);
-/* The options that say which mesh on which devices. */
-#define COMMANDS_MESH                                                                                                  \
-    {"--topology", "T", "what the devices are: v4-512, v4:4x8x8, a100-80g:32x8, local:4, …", NULL},                    \
-        {"--model-parallel-submesh", "X,Y,Z,C",                                                                        \
-         "the box of devices that holds one copy of the model; [node,local] on GPUs", NULL},                           \
-        {"--num-partitions", "N", "how many devices hold one copy, placed by T5X's table", NULL},                      \
-        {"--num-expert-partitions", "N", "T5X's experts: split the data axis into data and expert", NULL},             \
-        {"--ici-mesh-shape", "R,D,M", "replica, data and model inside a slice; with --dcn-mesh-shape", NULL},          \
-        {"--dcn-mesh-shape", "R,D,M", "replica, data and model over slices", NULL},                                    \
-        {"--ici-mesh", "SIZES",                                                                                        \
-         "a mesh of named axes in JAX's device order, inside a slice or over all devices: data=2,fsdp=4,tensor=2",     \
-         NULL},                                                                                                        \
-        {"--dcn-mesh", "SIZES", "how many slices, or processes, along the axes of --ici-mesh: data=2", NULL},          \
-        {"--split-physical-axes", "0|1", "1 lets axes of --ici-mesh share a dimension of the torus", "0"},             \
-        {"--contiguous-submeshes", "0|1", "1 asks JAX for compact boxes of --ici-mesh's last axis", "0"},              \
-        {"--jax", "RELEASE", "whose device order --ici-mesh has: 0.8.2 to 0.11.1", "the newest"},                      \
-    {                                                                                                                  \
-        "--tile-by-host-if-needed", "0|1", "0 lists devices without regard to hosts", "1"                              \
-    }
 
-/* "--json" and "--out", in every table. */
-#define COMMANDS_COMMON                                                                                                \
-    {"--json", NULL, "one JSON document on stdout, nothing else there", NULL},                                         \
-        {"--out", "FILE", "write the document to FILE (beside it, then renamed)", NULL},                               \
-    {                                                                                                                  \
-        "--help", NULL, "this text", NULL                                                                              \
-    }
 
 #endif

@@ -45,8 +45,8 @@ static void put_differences(struct base_json_writer *w, const struct base_json *
     base_json_close(w, ']');
 }
 
-static enum base_status run_compare(struct commands_context *context, const struct base_arguments *arguments,
-                                    struct base_text *out, struct base_error *error)
+enum base_status commands_compare_run(struct commands_context *context, const struct base_arguments *arguments,
+                                      struct base_text *out, struct base_error *error)
 {
     const struct base_json *answers[MOST_PLANS], *document;
     int count = arguments->positional_count;
@@ -72,19 +72,3 @@ static enum base_status run_compare(struct commands_context *context, const stru
     return reports_compared(document, path && commands_ends_in(path, "md") ? REPORTS_MARKDOWN : REPORTS_TEXT, out,
                             error);
 }
-
-static const struct base_option options[] = {COMMANDS_GIN, COMMANDS_COMMON};
-
-const struct commands_command commands_compare = {
-    .name = "compare",
-    .summary = "compare plans or saved answers: keys, time and memory by part, collectives",
-    .usage = "compare PLAN|ANSWER.json PLAN|ANSWER.json …",
-    .examples = "  meshwright compare examples/t5_11b_v4_512.json examples/wmt_two_way.gin\n"
-                "  meshwright compare examples/t5_11b_v4_512.json examples/wmt_two_way.gin --json\n",
-    .options = options,
-    .option_count = BASE_COUNT(options),
-    .positional_limit = MOST_PLANS,
-    .warns = true,
-    .run = run_compare,
-    .endings = "json txt md html",
-};

@@ -49,8 +49,8 @@ static enum base_status check_optimizer(const struct sim_gin_plan *plan, struct 
     return base_fail_in(error, "%.300s:%d", plan->places[SIM_OPTIMIZER].file, plan->places[SIM_OPTIMIZER].line);
 }
 
-static enum base_status run_import(struct commands_context *context, const struct base_arguments *arguments,
-                                   struct base_text *out, struct base_error *error)
+enum base_status commands_import_run(struct commands_context *context, const struct base_arguments *arguments,
+                                     struct base_text *out, struct base_error *error)
 {
     struct sim_gin_plan plan;
     if (!arguments->positional_count) return base_fail(error, BASE_USAGE, "import: FILE is missing");
@@ -68,27 +68,6 @@ static enum base_status run_import(struct commands_context *context, const struc
     sim_plan_put_json(context->arena, &plan.text, &writer);
     return BASE_OK;
 }
-
-static const struct base_option import_options[] = {
-    {"--from", "KIND",
-     "the files' software: maxtext, megatron, nemo, torchtitan, nanotron, deepspeed, transformers, accelerate, "
-     "llamafactory, axolotl, fsdp, levanter, gin, or huggingface (a config.json)",
-     "detected by content"},
-    COMMANDS_PLAN,
-    COMMANDS_COMMON};
-
-const struct commands_command commands_import = {
-    .name = "import",
-    .summary = "read a plan from files of MaxText, Megatron-LM, torchtitan, nanotron, DeepSpeed, T5X and others",
-    .usage = "import FILE… [KEY=VALUE…] [--from KIND] [--topology T] [OPTIONS]\nimport FILE.gin… [--gin_file=FILE]… "
-             "[--gin.NAME=VALUE]… [--gin-search-path DIR] [OPTIONS]",
-    .examples = "  meshwright import examples/wmt_two_way.gin\n"
-                "  meshwright import examples/wmt_two_way.gin --json --out plan.json\n",
-    .options = import_options,
-    .option_count = BASE_COUNT(import_options),
-    .positional_limit = COMMANDS_MOST_FILES,
-    .run = run_import,
-};
 
 /* ---- export ---- */
 
@@ -139,8 +118,8 @@ static void warn_of_no_fit(struct commands_context *context, const struct sim_pl
                              reports_shortage_words(context->arena, &shortage)));
 }
 
-static enum base_status run_export(struct commands_context *context, const struct base_arguments *arguments,
-                                   struct base_text *out, struct base_error *error)
+enum base_status commands_export_run(struct commands_context *context, const struct base_arguments *arguments,
+                                     struct base_text *out, struct base_error *error)
 {
     const char *path = arguments->positional_count ? arguments->positional[0] : NULL,
                *format = base_argument(arguments, "--format"), *command = base_argument(arguments, "--command");
@@ -172,28 +151,3 @@ static enum base_status run_export(struct commands_context *context, const struc
     else base_put_bytes(out, launcher.data, launcher.length);
     return BASE_OK;
 }
-
-static const struct base_option export_options[] = {
-    {"--format", "gin|jax|aot|slurm|gcloud|megatron|maxtext|torchtitan|nanotron|deepspeed",
-     "gin: a T5X run file; jax: mesh and shardings in plain JAX; aot: the whole step, for the TPU compiler or to be "
-     "run; slurm: a job script for GPU nodes, with the settings of the plan's software; gcloud: one for TPU VMs; "
-     "others: the settings of that software alone, which import reads back",
-     NULL},
-    {"--command", "COMMAND", "the job's command in place of T5X; it finds the plan as JSON in $PLAN_FILE", "T5X"},
-    {"--drop", NULL, "write a run file of T5X although T5X lacks something that the plan's prediction rests on", NULL},
-    COMMANDS_PLAN,
-    COMMANDS_COMMON,
-};
-
-const struct commands_command commands_export = {
-    .name = "export",
-    .summary = "write a launcher for a plan: gin, JAX, a program for the TPU compiler, a Slurm job, TPU VMs",
-    .usage = "export PLAN --format gin|jax|slurm|gcloud|megatron|maxtext|torchtitan|… [--command COMMAND] [OPTIONS]",
-    .examples = "  meshwright export examples/t5_11b_v4_512.json --format gin --out run.gin\n"
-                "  meshwright export examples/t5_11b_v4_512.json --format jax\n",
-    .options = export_options,
-    .option_count = BASE_COUNT(export_options),
-    .positional_limit = COMMANDS_MOST_FILES,
-    .run = run_export,
-    .endings = "gin py sh slurm sbatch json txt yaml yml toml args",
-};

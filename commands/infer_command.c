@@ -268,8 +268,8 @@ static enum base_status run_chunks(struct asked *asked, const struct commands_ex
     return commands_infer_chunks(asked->context, executor, &chunks, result, error);
 }
 
-static enum base_status infer_run(struct commands_context *context, const struct base_arguments *arguments,
-                                  struct base_text *out, struct base_error *error)
+enum base_status commands_infer_run(struct commands_context *context, const struct base_arguments *arguments,
+                                    struct base_text *out, struct base_error *error)
 {
     enum { PATIENCE_S = 10 };
     struct question *q = base_new(context->arena, struct question, 1);
@@ -301,36 +301,3 @@ static enum base_status infer_run(struct commands_context *context, const struct
     context->answers = true;
     return status;
 }
-
-static const struct base_option options[] = {
-    COMMANDS_PLAN,
-    {"--mode", "predict|score|predict_with_aux", "decode answers; or score the targets that are given", "predict"},
-    {"--data", "FILE",
-     "a .jsonl, a batch of examples per line, the last with at most batch_size; or a text, an example per line, with "
-     "targets after a tab",
-     NULL},
-    {"--output-dir", "DIR", "write chunks there, and continue after existing ones", NULL},
-    {"--checkpoint-period", "N", "batches of a chunk", "100"},
-    {"--restore", "CHECKPOINT", "parameters, as T5X or `run` wrote them", "seeded initial values"},
-    {"--ranks", "N", "must be the plan's number of devices; a plan for other hardware runs here if it is given",
-     "that number"},
-    {"--in-process", NULL, "all devices in one process, one after the other in lockstep, without MPI", NULL},
-    {"--arrays", "DIR", "keep encoder output, caches and each step's logits of the last batch there, as Zarr", NULL},
-    {"--profile", "FILE", "constants and compiler passes in place of the catalogue's", "the chip's own"},
-    COMMANDS_COMMON,
-};
-
-const struct commands_command commands_infer = {
-    .name = "infer",
-    .summary = "answers of a model, decoded or scored as T5X does it, on this machine",
-    .usage = "infer PLAN.json|PLAN.gin --data BATCHES.jsonl|TEXT [--mode predict|score|predict_with_aux] [OPTIONS]",
-    .examples = "  meshwright infer examples/tiny_infer.json --data examples/tiny_infer.jsonl --in-process\n"
-                "  meshwright infer examples/tiny_infer.json --data examples/tiny_infer.jsonl --mode score --json\n",
-    .options = options,
-    .option_count = BASE_COUNT(options),
-    .positional_limit = COMMANDS_MOST_FILES,
-    .computes = true,
-    .warns = true,
-    .run = infer_run,
-    .endings = "json txt html",
-};

@@ -118,8 +118,8 @@ static void layout_text(const struct reading *reading, struct base_text *out)
     base_put(out, "\nfirst: of the processes that read the same shard, the one whose position in the data T5X saves\n");
 }
 
-static enum base_status layout_run(struct commands_context *context, const struct base_arguments *arguments,
-                                   struct base_text *out, struct base_error *error)
+enum base_status commands_layout_run(struct commands_context *context, const struct base_arguments *arguments,
+                                     struct base_text *out, struct base_error *error)
 {
     struct reading *reading = base_new(context->arena, struct reading, 1);
     BASE_TRY(read_layout(context->arena, arguments, reading, error));
@@ -128,24 +128,3 @@ static enum base_status layout_run(struct commands_context *context, const struc
     else layout_text(reading, out);
     return BASE_OK;
 }
-
-static const struct base_option options[] = {
-    COMMANDS_MESH,
-    {"--logical-axis-rules", "RULES", "as in `meshwright rules`; several slices give batch to replica and data",
-     "standard:1,1"},
-    {"--batch-size", "B", "sequences of a global batch", "one for each device along the data axis"},
-    COMMANDS_COMMON,
-};
-
-const struct commands_command commands_layout = {
-    .name = "layout",
-    .summary = "which part of a global batch each host reads, or why T5X refuses",
-    .usage = "layout --topology T (--model-parallel-submesh X,Y,Z,C | --num-partitions N | --ici-mesh SIZES "
-             "[--dcn-mesh SIZES] | --ici-mesh-shape R,D,M --dcn-mesh-shape R,D,M) [--batch-size B]",
-    .examples =
-        "  meshwright layout --topology v3-32 --model-parallel-submesh 2,1,1,2 --batch-size 64\n"
-        "  meshwright layout --topology v4:2x2x4@slices=2 --ici-mesh-shape 1,4,4 --dcn-mesh-shape 2,1,1 --json\n",
-    .options = options,
-    .option_count = BASE_COUNT(options),
-    .run = layout_run,
-};

@@ -12,38 +12,11 @@ enum {
     FEW = 40 /* options, which are all shown */
 };
 
-static const struct base_option common[] = {COMMANDS_COMMON};
-
-static const struct base_option global[] = {
-    {"--help", NULL, "the commands", NULL},
-    {"--version", NULL, "which version this is", NULL},
-    {"--man", NULL, "the man page; `meshwright --man | man -l -` shows it", NULL},
-    {"--bash-completion", NULL, "completion for bash; `source <(meshwright --bash-completion)` turns it on", NULL},
-};
-
-static const struct {
-    enum base_status code;
-    const char *meaning;
-} exit_codes[] = {
-    {BASE_OK, "done"},
-    {BASE_INTERNAL, "internal error"},
-    {BASE_USAGE, "the command line itself is wrong"},
-    {BASE_INPUT, "a value cannot be accepted, wherever it came from"},
-    {BASE_NO_FIT, "the plan does not fit, or no plan fits"},
-    {BASE_RUN, "the run failed"},
-    {BASE_STOPPED, "the run was stopped by a signal; with --checkpoint its work is saved"},
-};
-
-const struct base_option *commands_global(int *count)
-{
-    *count = BASE_COUNT(global);
-    return global;
-}
-
 static bool is_common(const struct base_option *option)
 {
-    for (int i = 0; i < BASE_COUNT(common); i++)
-        if (!strcmp(common[i].name, option->name)) return true;
+    const struct commands_command *common = commands_group("@common");
+    for (int i = 0; i < common->option_count; i++)
+        if (!strcmp(common->options[i].name, option->name)) return true;
     return false;
 }
 
@@ -125,23 +98,11 @@ static void put_usage(struct base_text *out, const char *usage)
     }
 }
 
-/* The most used options of a plan. A command with many options shows these first, and the others with --help all. */
-static const struct {
-    const char *group, *options;
-} groups[] = {
-    {"model", " --model --task-feature-lengths --batch-size "},
-    {"machine", " --topology --gpus --gpu "},
-    {"parallelism", " --num-partitions --pipeline-stages --fsdp --ici-mesh --logical-axis-rules "},
-    {"memory", " --optimizer --remat-policy --dtype --num-microbatches "},
-    {"software", " --software "},
-    {"search", " --objective --top --search --time-limit "},
-    {"output", " --format --steps --what-if --json --out --help "},
-};
-
-static bool is_in_group(int group, const char *option)
+/* The most used options, by groups. A command with many options shows these first, and the others with --help all. */
+static bool is_in_group(const struct base_option *group, const char *option)
 {
-    const char *found = strstr(groups[group].options, option);
-    return found && found[-1] == ' ' && found[strlen(option)] == ' ';
+    const char *found = strstr(group->help, option);
+    return found && (found == group->help || found[-1] == ' ') && strchr(" ", found[strlen(option)]);
 }
 
 static void put_head_of_help(const struct commands_command *command, struct base_text *out)
@@ -174,10 +135,11 @@ void commands_help_briefly(const struct commands_command *command, struct base_t
         return;
     }
     put_head_of_help(command, out);
-    for (int g = 0; g < BASE_COUNT(groups); g++)
+    const struct commands_command *groups = commands_group("@brief");
+    for (int g = 0; g < groups->option_count; g++)
         for (int i = 0, any = 0; i < count; i++) {
-            if (!is_in_group(g, options[i].name)) continue;
-            if (!any++) base_putf(out, "%s%s:\n", shown ? "\n" : "", groups[g].group);
+            if (!is_in_group(&groups->options[g], options[i].name)) continue;
+            if (!any++) base_putf(out, "%s%s:\n", shown ? "\n" : "", groups->options[g].name);
             put_option(out, &options[i]);
             shown++;
         }
@@ -201,13 +163,14 @@ void commands_help(struct base_text *out)
         base_put(out, "\n");
     }
     base_put(out, "\noptions:\n");
-    for (int i = 0; i < BASE_COUNT(global); i++) put_option(out, &global[i]);
+    const struct commands_command *global = commands_group("@global"), *exits = commands_group("@exit");
+    for (int i = 0; i < global->option_count; i++) put_option(out, &global->options[i]);
     base_put(out, "\n");
     put_wrapped(out, "`meshwright COMMAND --help` lists a command's options, defaults and examples.", 0, 0);
     base_put(out, "\n\nexit codes:\n");
-    for (int i = 0; i < BASE_COUNT(exit_codes); i++) {
-        base_putf(out, "  %d  ", (int)exit_codes[i].code);
-        put_wrapped(out, exit_codes[i].meaning, 5, 5);
+    for (int i = 0; i < exits->option_count; i++) {
+        base_putf(out, "  %s  ", exits->options[i].name);
+        put_wrapped(out, exits->options[i].help, 5, 5);
         base_put(out, "\n");
     }
 }
@@ -295,29 +258,18 @@ static void man_command(struct base_text *out, const struct commands_command *co
     man_verbatim(out, command->examples, "    ");
 }
 
-static void man_names(struct base_text *out)
+/* A paragraph for each row, under its name in that font. */
+static void man_rows(struct base_text *out, const char *group, const char *heading)
 {
-    static const char *const names[][2] = {
-        {"TOPOLOGY (T)",
-         "an accelerator type (v4-512), a generation and its shape in chips (v4:4x8x8), nodes x GPUs of one "
-         "(h100:16x8), "
-         "processes x devices of one (cpu:4x2), ranks of this machine (local:4, or local:2x2 as a torus), or a file "
-         "(@topology.json). A suffix overrides: v5e:2x4@host=2x4."},
-        {"MODEL", "a name that `meshwright models` lists, ARCHITECTURE:key=value,\xe2\x80\xa6 in one line, or a file "
-                  "(@model.json)."},
-        {"RULES", MODEL_RULE_NAMES
-         " (A and P are 1 or 2; maxtext has the axes data, fsdp and tensor), standard_moe:A,P, or a JSON list "
-         "of [logical axis, mesh axis or null or list]."},
-        {"PLAN", "a JSON object of T5X's own words: model, topology, model_parallel_submesh or num_partitions, "
-                 "logical_axis_rules, "
-                 "task_feature_lengths, batch_size, num_microbatches and so on. Each key is an option, too."},
-    };
-    base_put(out, ".SH NAMING THINGS\n");
-    for (int i = 0; i < BASE_COUNT(names); i++) {
-        base_putf(out, ".TP\n\\fI%s\\fR\n", names[i][0]);
-        put_roff(out, names[i][1]);
-        base_put(out, "\n");
-    }
+    const struct commands_command *rows = commands_group(group);
+    for (int i = 0; i < rows->option_count; i++)
+        put_paragraph(out, base_print(out->arena, heading, rows->options[i].name), rows->options[i].help);
+}
+
+static void man_options(struct base_text *out, const char *group)
+{
+    const struct commands_command *rows = commands_group(group);
+    for (int i = 0; i < rows->option_count; i++) man_option(out, &rows->options[i]);
 }
 
 void commands_man(const char *version, struct base_text *out)
@@ -334,15 +286,15 @@ void commands_man(const char *version, struct base_text *out)
                   "The result goes to the standard output, messages to the standard error. A file that is written "
                   "appears whole or not at all.");
     base_put(out, ".SH OPTIONS\nBefore any command:\n");
-    for (int i = 0; i < BASE_COUNT(global); i++) man_option(out, &global[i]);
+    man_options(out, "@global");
     base_put(out, ".PP\nOf every command:\n");
-    for (int i = 0; i < BASE_COUNT(common); i++) man_option(out, &common[i]);
+    man_options(out, "@common");
     base_put(out, ".SH COMMANDS\n");
     for (int i = 0; i < count; i++) man_command(out, all[i]);
-    man_names(out);
+    base_put(out, ".SH NAMING THINGS\n");
+    man_rows(out, "@names", ".TP\n\\fI%s\\fR");
     base_put(out, ".SH EXIT STATUS\n");
-    for (int i = 0; i < BASE_COUNT(exit_codes); i++)
-        put_paragraph(out, base_print(out->arena, ".TP\n%d", (int)exit_codes[i].code), exit_codes[i].meaning);
+    man_rows(out, "@exit", ".TP\n%s");
 }
 
 /* ---- completion ---- */
@@ -381,8 +333,7 @@ static const char *words_for(struct base_arena *arena, const struct base_option 
 
 static void put_cases(struct base_text *out, const struct commands_command *command)
 {
-    const char *first =
-        command->positional_limit ? command->first_words ? command->first_words(out->arena) : "@file" : "";
+    const char *first = command->positional_limit ? command->first_words ? command->first_words : "@file" : "";
     int count;
     const struct base_option *options = commands_options(out->arena, command, &count);
     base_putf(out, "    %s:options)\n        words='", command->name);
@@ -397,62 +348,7 @@ static void put_cases(struct base_text *out, const struct commands_command *comm
     }
 }
 
-/* The function that bash calls. COMP_WORDS has "=" as a word of its own in "--dtype=bf". */
-static const char completion_main[] =
-    "# Which words may stand in a place: COMMAND:options, COMMAND:first, COMMAND:next, or COMMAND:--option for its "
-    "value.\n"
-    "# Sets words, and takes=1 where an option has a value.\n"
-    "_meshwright_words()\n"
-    "{\n"
-    "    words= takes=\n"
-    "    case $1 in\n"
-    "%s"
-    "    esac\n"
-    "    case $words in\n"
-    "    @topology) words='%s' ;;\n"
-    "    @model) words='%s' ;;\n"
-    "    esac\n"
-    "}\n"
-    "\n"
-    "_meshwright()\n"
-    "{\n"
-    "    local cur=${COMP_WORDS[COMP_CWORD]} command=${COMP_WORDS[1]} place= given=' ' count=0 i word words takes\n"
-    "    COMPREPLY=()\n"
-    "    if [ \"$COMP_CWORD\" -le 1 ]; then\n"
-    "        COMPREPLY=($(compgen -W '%s' -- \"$cur\"))\n"
-    "        return\n"
-    "    fi\n"
-    "    [ \"$cur\" != = ] || cur=\n"
-    "    for ((i = 2; i < COMP_CWORD; i++)); do\n"
-    "        word=${COMP_WORDS[i]}\n"
-    "        [ \"$word\" != = ] || continue\n"
-    "        if [ -n \"$place\" ]; then\n"
-    "            place=\n"
-    "        elif [[ $word == -* ]]; then\n"
-    "            given+=\"$word \"\n"
-    "            _meshwright_words \"$command:$word\"\n"
-    "            [ -z \"$takes\" ] || place=$word\n"
-    "        else\n"
-    "            count=$((count + 1))\n"
-    "        fi\n"
-    "    done\n"
-    "    if [ -z \"$place\" ] && [[ $cur == -* ]]; then\n"
-    "        _meshwright_words \"$command:options\"\n"
-    "        for word in $words; do\n"
-    "            [[ $given == *\" $word \"* ]] || [[ $word != \"$cur\"* ]] || COMPREPLY+=(\"$word\")\n"
-    "        done\n"
-    "        return\n"
-    "    fi\n"
-    "    [ -n \"$place\" ] || { [ \"$count\" -eq 0 ] && place=first || place=next; }\n"
-    "    _meshwright_words \"$command:$place\"\n"
-    "    case $words in\n"
-    "    @file) compopt -o filenames 2>/dev/null; mapfile -t COMPREPLY < <(compgen -f -- \"$cur\") ;;\n"
-    "    @folder) compopt -o filenames 2>/dev/null; mapfile -t COMPREPLY < <(compgen -d -- \"$cur\") ;;\n"
-    "    *) COMPREPLY=($(compgen -W \"$words\" -- \"$cur\")) ;;\n"
-    "    esac\n"
-    "}\n"
-    "\n"
-    "complete -F _meshwright meshwright\n";
+extern const char embedded_commands_completion_bash[];
 
 static const char *topology_words(struct base_arena *arena)
 {
@@ -475,14 +371,24 @@ static const char *model_words(struct base_arena *arena)
 void commands_bash_completion(struct base_text *out)
 {
     int count;
-    const struct commands_command *const *all = commands_all(&count);
+    const struct commands_command *const *all = commands_all(&count), *global = commands_group("@global");
     struct base_text names = {.arena = out->arena}, cases = {.arena = out->arena};
     for (int i = 0; i < count; i++) {
         put_word(&names, all[i]->name, strlen(all[i]->name));
         put_cases(&cases, all[i]);
     }
-    for (int i = 0; i < BASE_COUNT(global); i++) put_word(&names, global[i].name, strlen(global[i].name));
-    base_put(out,
-             "# Completion of meshwright's command line, made by `meshwright --bash-completion` from its tables.\n");
-    base_putf(out, completion_main, cases.data, topology_words(out->arena), model_words(out->arena), names.data);
+    for (int i = 0; i < global->option_count; i++)
+        put_word(&names, global->options[i].name, strlen(global->options[i].name));
+    const char *const places[][2] = {{"@CASES@\n", cases.data},
+                                     {"@TOPOLOGIES@", topology_words(out->arena)},
+                                     {"@MODELS@", model_words(out->arena)},
+                                     {"@NAMES@", names.data}};
+    const char *at = embedded_commands_completion_bash;
+    for (int i = 0; i < BASE_COUNT(places); i++) {
+        const char *place = strstr(at, places[i][0]);
+        base_put_bytes(out, at, (size_t)(place - at));
+        base_put(out, places[i][1]);
+        at = place + strlen(places[i][0]);
+    }
+    base_put(out, at);
 }

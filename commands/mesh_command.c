@@ -91,8 +91,8 @@ static void mesh_text(const struct topo_topology *topology, const struct topo_me
     mesh_rows(mesh, out);
 }
 
-static enum base_status mesh_run(struct commands_context *context, const struct base_arguments *arguments,
-                                 struct base_text *out, struct base_error *error)
+enum base_status commands_mesh_run(struct commands_context *context, const struct base_arguments *arguments,
+                                   struct base_text *out, struct base_error *error)
 {
     struct topo_topology topology;
     struct topo_mesh_request request = {.submesh_count = 0};
@@ -107,21 +107,3 @@ static enum base_status mesh_run(struct commands_context *context, const struct 
     else mesh_text(&topology, &mesh, out);
     return BASE_OK;
 }
-
-static const struct base_option mesh_options[] = {
-    COMMANDS_MESH,
-    COMMANDS_COMMON,
-};
-
-const struct commands_command commands_mesh = {
-    .name = "mesh",
-    .summary = "the mesh that T5X or JAX builds, device by device, or why it is refused",
-    .usage = "mesh --topology T (--model-parallel-submesh X,Y,Z,C | --num-partitions N | --ici-mesh SIZES [--dcn-mesh "
-             "SIZES] | --ici-mesh-shape R,D,M --dcn-mesh-shape R,D,M)",
-    .examples = "  meshwright mesh --topology v4-512 --model-parallel-submesh 4,2,2,1\n"
-                "  meshwright mesh --topology v5e-256 --ici-mesh data=2,fsdp=8,tensor=16 --split-physical-axes 1\n"
-                "  meshwright mesh --topology v4:2x2x4@slices=2 --ici-mesh-shape 1,4,4 --dcn-mesh-shape 2,1,1 --json\n",
-    .options = mesh_options,
-    .option_count = BASE_COUNT(mesh_options),
-    .run = mesh_run,
-};

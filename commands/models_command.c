@@ -101,8 +101,8 @@ static const struct model_zoo_model *model_of_file(struct base_arena *arena, con
     return model;
 }
 
-static enum base_status run_models(struct commands_context *context, const struct base_arguments *arguments,
-                                   struct base_text *out, struct base_error *error)
+enum base_status commands_models_run(struct commands_context *context, const struct base_arguments *arguments,
+                                     struct base_text *out, struct base_error *error)
 {
     const struct model_zoo_model *models;
     const char *from = base_argument(arguments, "--from");
@@ -129,30 +129,3 @@ static enum base_status run_models(struct commands_context *context, const struc
     base_json_close(&writer, '}');
     return BASE_OK;
 }
-
-static const struct base_option models_options[] = {
-    {"--from", "FILE", "the model of a file: Hugging Face's config.json, or a JSON file of our own keys", NULL},
-    {"--model", "MODEL", "its parameters: a zoo name, ARCHITECTURE:key=value,… or @FILE.json", NULL},
-    {"--logical-axis-rules", "RULES", "as in `meshwright rules`", "standard:1,1"},
-    {"--mesh", "SIZES", "mesh axes and sizes, as in data=4,model=2; adds one device's share", NULL},
-    {"--optimizer", "adafactor|adamw|lion|sgd", "optimizer whose state is counted", "adafactor"},
-    COMMANDS_PLAN_KEY("--params-axes-names-override"),
-    COMMANDS_PLAN_KEY("--adafactor"),
-    COMMANDS_GIN,
-    COMMANDS_COMMON,
-};
-
-const struct commands_command commands_models = {
-    .name = "models",
-    .alias = "params",
-    .alias_run = commands_list_parameters,
-    .summary = "the known models; or one model's parameters: shape, logical axes, sharding, optimizer state",
-    .usage =
-        "models [--from FILE]\nmodels --model MODEL [--logical-axis-rules RULES] [--mesh SIZES] [--optimizer NAME]",
-    .examples = "  meshwright models\n"
-                "  meshwright models --model t5_1_1_base\n"
-                "  meshwright models --model t5_1_1_xxl --mesh data=64,model=16 --optimizer adamw\n",
-    .options = models_options,
-    .option_count = BASE_COUNT(models_options),
-    .run = run_models,
-};

@@ -103,13 +103,6 @@ static const char *list_kinds(struct base_arena *arena)
     return text.data;
 }
 
-static const char *kind_words(struct base_arena *arena)
-{
-    struct base_text text = {.arena = arena};
-    for (int i = 0; i < BASE_COUNT(kinds); i++) base_putf(&text, "%s%s", i ? " " : "", kinds[i].name);
-    return text.data;
-}
-
 static enum base_status find_kind(struct base_arena *arena, const char *name, const struct kind **out,
                                   struct base_error *error)
 {
@@ -153,8 +146,8 @@ static enum base_status hold_plan(struct commands_context *context, const struct
     return BASE_OK;
 }
 
-static enum base_status run_plot(struct commands_context *context, const struct base_arguments *arguments,
-                                 struct base_text *out, struct base_error *error)
+enum base_status commands_plot_run(struct commands_context *context, const struct base_arguments *arguments,
+                                   struct base_text *out, struct base_error *error)
 {
     const char *path = base_argument(arguments, "--out");
     const struct kind *kind = NULL;
@@ -187,31 +180,3 @@ static enum base_status run_plot(struct commands_context *context, const struct 
     commands_put_picture(context, kind->name, path, &picture, out);
     return BASE_OK;
 }
-
-static const struct base_option options[] = {COMMANDS_PLAN, COMMANDS_COMMON};
-
-const struct commands_command commands_plot = {
-    .name = "plot",
-    .summary =
-        "draw a chart as SVG, PDF or PNG: of a plan (memory, time, operations, roofline, schedule, batch, scaling, "
-        "mesh), of two (difference), of a sweep (comparison, parity, trust) or of a search (pareto, latency, "
-        "sensitivity)",
-    .usage =
-        "plot KIND INPUT --out FILE.svg|.pdf|.png\nplot KIND [PLAN] --model M --topology T … --out FILE.svg|.pdf|.png",
-    .examples = "  meshwright plot memory examples/t5_11b_v4_512.json --out memory.svg\n"
-                "  meshwright sweep examples/tpu_v4_tuning.csv --out result.csv && meshwright plot comparison "
-                "result.csv --out comparison.svg\n"
-                "  meshwright plot comparison result.csv --out comparison.png\n"
-                "  meshwright tune --model t5_1_1_large --topology v4:2x2x4 --batch-size 64 --task-feature-lengths "
-                "512,114 --pareto --json --out tuned.json && meshwright plot pareto tuned.json --out pareto.svg\n"
-                "  meshwright tune --model t5_1_1_large --topology v4:2x2x4 --batch-size 64 --task-feature-lengths "
-                "512,114 --json --out tuned.json && meshwright plot sensitivity tuned.json --out sensitivity.svg\n",
-    .options = options,
-    .option_count = BASE_COUNT(options),
-    .positional_limit = 3,
-    .first_words = kind_words,
-    .warns = true,
-    .run = run_plot,
-    .endings = "svg pdf png",
-    .writes_out = true,
-};

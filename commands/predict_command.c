@@ -189,8 +189,8 @@ static enum base_status ask_topologies(struct commands_context *context, const s
     return commands_put_choices(context, choices, count, TUNER_TOKENS_PER_S, out, error);
 }
 
-static enum base_status run_predict(struct commands_context *context, const struct base_arguments *arguments,
-                                    struct base_text *out, struct base_error *error)
+enum base_status commands_predict_run(struct commands_context *context, const struct base_arguments *arguments,
+                                      struct base_text *out, struct base_error *error)
 {
     struct sim_plan_text text;
     struct sim_plan plan;
@@ -220,35 +220,3 @@ static enum base_status run_predict(struct commands_context *context, const stru
     if (keys) return commands_put_what_if(context, &(struct commands_what_if){&text, &plan, keys}, out, error);
     return answer(context, arguments, &text, &plan, &loads, &liveness, &training, out, error);
 }
-
-static const struct base_option options[] = {
-    COMMANDS_PLAN,
-    COMMANDS_STEP,
-    {"--as-partitioned", NULL, "without the compiler passes of the profile", NULL},
-    {"--collectives-by-op", NULL, "list the operations of each collective", NULL},
-    {"--peak", NULL, "list the buffers alive at the peak, with reasons", NULL},
-    {"--detail", NULL, "include every operation, and memory over time, in the JSON document", NULL},
-    {"--what-if", "all|KEY,KEY", "instead: the plan with each of these keys one step away, as JSON", NULL},
-    {"--network", "analytic|simulated",
-     "how collectives are priced: by loads of links, or every message over every link", "analytic"},
-    {"--trace", "FILE", "write the step as a Chrome trace, which Perfetto reads", NULL},
-    COMMANDS_TRAINING,
-    {"--profile", "FILE", "constants and compiler passes in place of the catalogue's", "the chip's own"},
-    COMMANDS_COMMON,
-};
-
-const struct commands_command commands_predict = {
-    .name = "predict",
-    .summary = "does a plan fit in memory, and how many tokens per second, and why",
-    .usage = "predict PLAN.json|PLAN.gin|FILE… [KEY=VALUE…] [OPTIONS]\npredict --model M --topology T --batch-size B "
-             "--task-feature-lengths I,T …",
-    .examples = "  meshwright predict examples/t5_11b_v4_512.json\n"
-                "  meshwright predict --model t5_1_1_xl --topology v4-64 --num-partitions 4 --batch-size 256 "
-                "--task-feature-lengths 512,114\n",
-    .options = options,
-    .option_count = BASE_COUNT(options),
-    .positional_limit = COMMANDS_MOST_FILES,
-    .warns = true,
-    .run = run_predict,
-    .endings = "json txt html",
-};

@@ -202,8 +202,8 @@ static enum base_status read_plan(struct commands_context *context, const char *
     return sim_plan_from_json(context->arena, plan, out, error) == BASE_OK ? BASE_OK : base_fail_in(error, "%s", path);
 }
 
-static enum base_status run_report(struct commands_context *context, const struct base_arguments *arguments,
-                                   struct base_text *out, struct base_error *error)
+enum base_status commands_report_run(struct commands_context *context, const struct base_arguments *arguments,
+                                     struct base_text *out, struct base_error *error)
 {
     enum reports_format format = REPORTS_TEXT;
     const struct base_json *document;
@@ -228,25 +228,3 @@ static enum base_status run_report(struct commands_context *context, const struc
     }
     return report_run(context, document, format, out, error) == BASE_OK ? BASE_OK : base_fail_in(error, "%s", path);
 }
-
-static const struct base_option options[] = {
-    COMMANDS_GIN,
-    {"--profile", "FILE", "predict with these constants and compiler passes", "the chip's own"},
-    {"--json", NULL, "print one JSON document on stdout", NULL},
-    {"--out", "FILE.html|FILE.md|FILE.txt", "write the page to FILE", NULL},
-    {"--help", NULL, "this text", NULL},
-};
-
-const struct commands_command commands_report = {
-    .name = "report",
-    .summary = "a run against its prediction, with the largest differences; or a plan's prediction, as a page",
-    .usage = "report RUN.json|PLAN.json|PLAN.gin [--out FILE.html|FILE.md]",
-    .examples = "  meshwright report examples/tiny_local_4.json\n"
-                "  meshwright report examples/t5_11b_v4_512.json --out t5_11b.html\n",
-    .options = options,
-    .option_count = BASE_COUNT(options),
-    .positional_limit = 1,
-    .warns = true,
-    .run = run_report,
-    .endings = "html md txt json",
-};

@@ -224,8 +224,8 @@ static void write_resolution(const struct resolution *r, struct base_text *out)
     if (r->has_fallback && r->outcome == MODEL_NOOP) base_put(out, "no-op: no constraint is added\n");
 }
 
-static enum base_status run_rules(struct commands_context *context, const struct base_arguments *arguments,
-                                  struct base_text *out, struct base_error *error)
+enum base_status commands_rules_run(struct commands_context *context, const struct base_arguments *arguments,
+                                    struct base_text *out, struct base_error *error)
 {
     struct base_json_writer writer = {.text = out, .layout = context->layout};
     struct resolution *r = base_new(context->arena, struct resolution, 1);
@@ -241,30 +241,3 @@ static enum base_status run_rules(struct commands_context *context, const struct
     else write_resolution(r, out);
     return BASE_OK;
 }
-
-static const struct base_option rules_options[] = {
-    {"--logical-axis-rules", "RULES",
-     MODEL_RULE_NAMES "|standard_moe:A,P, or a JSON list [[logical axis, mesh axis or null or list], …]",
-     "standard:1,1"},
-    {"--axes", "NAMES", "logical axes of an array, in order; null is one without a name",
-     "the rules themselves are printed"},
-    {"--mesh", "SIZES", "mesh axes and sizes, as in data=4,model=2 or data=2,fsdp=4,tensor=2", NULL},
-    {"--shape", "SIZES", "sizes of the array's dimensions; with --mesh, gives the shape on one device", NULL},
-    {"--fallback", "axis_is_unsharded|raise_error|no_constraint",
-     "resolve a constraint, with this fallback if no rule applies", NULL},
-    COMMANDS_COMMON,
-};
-
-const struct commands_command commands_rules = {
-    .name = "rules",
-    .summary = "the mesh axes that shard an array with these logical axes, with the rules used and skipped",
-    .usage = "rules [--logical-axis-rules RULES] [--axes NAMES [--shape SIZES --mesh SIZES] [--fallback WHAT]]",
-    .examples = "  meshwright rules --logical-axis-rules standard:2,1\n"
-                "  meshwright rules --axes batch,length,embed --shape 8,512,1024 --mesh data=4,model=2\n"
-                "  meshwright rules --logical-axis-rules maxtext --axes batch,length,embed --shape 16,512,1024 --mesh "
-                "data=2,fsdp=4,tensor=2\n",
-    .options = rules_options,
-    .option_count = BASE_COUNT(rules_options),
-    .warns = true,
-    .run = run_rules,
-};

@@ -206,8 +206,8 @@ static enum base_status take_place(struct commands_context *context, const struc
 
 /* ---- the command ---- */
 
-static enum base_status run_run(struct commands_context *context, const struct base_arguments *arguments,
-                                struct base_text *out, struct base_error *error)
+enum base_status commands_run_run(struct commands_context *context, const struct base_arguments *arguments,
+                                  struct base_text *out, struct base_error *error)
 {
     struct sim_plan_text text;
     struct sim_plan plan;
@@ -248,44 +248,3 @@ static enum base_status run_run(struct commands_context *context, const struct b
     if (status == BASE_RUN && !result.steps.failure) result.steps.failure = base_copy(context->arena, error->text);
     return put_result(context, arguments, &text, &plan, &predicted, &detail, &result, out, error);
 }
-
-static const struct base_option options[] = {
-    COMMANDS_PLAN,
-    {"--steps", "K", "the run ends after K steps in all, 0 to K-1", NULL},
-    {"--ranks", "N", "must be the plan's number of devices; a plan for other hardware runs here if it is given",
-     "that number"},
-    {"--in-process", NULL, "all devices in one process, one after the other in lockstep, without MPI", NULL},
-    {"--step", "train|evaluate",
-     "evaluate: loss and token accuracy of K held-out batches; nothing is updated or written", "train"},
-    {"--data", "FILE", "a text, whose bytes become tokens as in ByT5; or a .jsonl, one batch per line, used in order",
-     "seeded random tokens"},
-    {"--restore", "CHECKPOINT", "start from this checkpoint, if --checkpoint has none to resume from",
-     "seeded initial values"},
-    {"--checkpoint", "DIR", "resume from its last checkpoint, and leave checkpoint_K there", NULL},
-    {"--allow-changed", "KEY,…", "allowed differences from the resumed run: keys of the plan, or data", "none"},
-    {"--checkpoint-every", "N", "a checkpoint after every N steps, too", "at the end alone"},
-    {"--keep", "N", "the N checkpoints that were written last stay, the others of runs here go", "all stay"},
-    {"--memory-bytes", "N", "memory limit of a rank; a plan that needs more is refused",
-     "the profile's capacity_bytes"},
-    {"--timeout", "SECONDS", "a rank that shows no sign of life for so long ends the run, as does a silent start",
-     "10"},
-    {"--hostfile", "FILE", "hosts for the ranks, as mpirun reads them", "this machine"},
-    {"--trace", "FILE", "write the step, predicted and measured, as a Chrome trace, which Perfetto reads", NULL},
-    {"--profile", "FILE", "constants and compiler passes in place of the catalogue's", "the chip's own"},
-    COMMANDS_COMMON,
-};
-
-const struct commands_command commands_run_plan = {
-    .name = "run",
-    .summary = "executes a plan on this machine: losses, gradient norms, measured time, memory and collectives",
-    .usage = "run PLAN.json|PLAN.gin --steps K [OPTIONS]",
-    .examples = "  meshwright run examples/tiny_local_4.json --steps 10\n"
-                "  meshwright run examples/tiny_local_4.json --in-process --steps 4 --checkpoint tiny_run --json\n",
-    .options = options,
-    .option_count = BASE_COUNT(options),
-    .positional_limit = COMMANDS_MOST_FILES,
-    .computes = true,
-    .warns = true,
-    .run = run_run,
-    .endings = "json txt html",
-};

@@ -30,8 +30,8 @@ static void tell_address(void *where, const char *address)
         serving->context->note(serving->context->note_where, "--open: xdg-open opens no browser here");
 }
 
-static enum base_status run_serve(struct commands_context *context, const struct base_arguments *arguments,
-                                  struct base_text *out, struct base_error *error)
+enum base_status commands_serve_run(struct commands_context *context, const struct base_arguments *arguments,
+                                    struct base_text *out, struct base_error *error)
 {
     static const char *const answerer[] = {"meshwright", "batch", "--sealed", NULL};
     enum { LARGEST_PORT = 65535 };
@@ -52,21 +52,3 @@ static enum base_status run_serve(struct commands_context *context, const struct
                                             .where = &serving};
     return serve_run(context->arena, &settings, error);
 }
-
-static const struct base_option options[] = {
-    COMMANDS_PLAN,
-    {"--port", "N", "of 127.0.0.1; 0: one that is free", "0"},
-    {"--open", NULL, "open the page in the browser", NULL},
-    COMMANDS_COMMON,
-};
-
-const struct commands_command commands_serve = {
-    .name = "serve",
-    .summary = "a page in the browser that answers while plans are changed; Ctrl-C ends it",
-    .usage = "serve [PLAN.json|PLAN.gin] [--port N] [--open]",
-    .examples = "  meshwright serve examples/t5_11b_v4_512.json\n  meshwright serve --open\n",
-    .options = options,
-    .option_count = BASE_COUNT(options),
-    .positional_limit = COMMANDS_MOST_FILES,
-    .run = run_serve,
-};

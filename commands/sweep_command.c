@@ -288,8 +288,8 @@ static void put_page_document(const struct sweep *s, const char *path, const str
     base_json_close(&w, '}');
 }
 
-static enum base_status run_sweep(struct commands_context *context, const struct base_arguments *arguments,
-                                  struct base_text *out, struct base_error *error)
+enum base_status commands_sweep_run(struct commands_context *context, const struct base_arguments *arguments,
+                                    struct base_text *out, struct base_error *error)
 {
     if (!arguments->positional_count)
         return base_fail(error, BASE_USAGE, "sweep needs a table: meshwright sweep TABLE.csv --out RESULT.csv");
@@ -323,7 +323,7 @@ static enum base_status run_sweep(struct commands_context *context, const struct
 }
 
 /* Those that a table needs, then those that it may have. */
-static const char *list_columns(struct base_arena *arena)
+const char *commands_sweep_columns(struct base_arena *arena)
 {
     struct base_text text = {.arena = arena};
     for (int pass = 0; pass < 2; pass++) {
@@ -337,23 +337,3 @@ static const char *list_columns(struct base_arena *arena)
     base_put(&text, "; others are copied");
     return text.data;
 }
-
-static const struct base_option options[] = {
-    {"--profile", "FILE", "constants and compiler passes in place of the catalogue's", "the chip's own"},
-    COMMANDS_COMMON,
-};
-
-const struct commands_command commands_sweep = {
-    .name = "sweep",
-    .summary = "predict every plan of a table, and report errors against measurements",
-    .usage = "sweep TABLE.csv --out RESULT.csv|RESULT.html",
-    .examples = "  meshwright sweep examples/tpu_v4_tuning.csv --out result.csv\n"
-                "  meshwright sweep examples/tpu_v4_tuning.csv --out result.csv --json\n",
-    .options = options,
-    .option_count = BASE_COUNT(options),
-    .positional_limit = 1,
-    .run = run_sweep,
-    .endings = "csv html",
-    .input = list_columns,
-    .writes_out = true,
-};

@@ -99,11 +99,10 @@ static void put_text(const struct topo_chip *chips, int count, struct base_text 
 enum base_status commands_list_topologies(struct commands_context *context, const struct base_arguments *arguments,
                                           struct base_text *out, struct base_error *error)
 {
-    (void)arguments, (void)error;
     int count;
     const struct topo_chip *chips = topo_chips(&count);
     struct base_json_writer writer = {.text = out, .layout = context->layout};
     if (context->json) put_json(&writer, chips, count);
     else put_text(chips, count, out);
-    return BASE_OK;
+    return commands_write_out(arguments, out, error);
 }

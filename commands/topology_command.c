@@ -347,19 +347,12 @@ static enum base_status read_mesh(struct base_arena *arena, const struct base_ar
     return BASE_OK;
 }
 
-static enum base_status list_all(struct commands_context *context, const struct base_arguments *arguments,
-                                 struct base_text *out, struct base_error *error)
-{
-    BASE_TRY(commands_list_topologies(context, arguments, out, error));
-    return commands_write_out(arguments, out, error);
-}
-
-static enum base_status topology_run(struct commands_context *context, const struct base_arguments *arguments,
-                                     struct base_text *out, struct base_error *error)
+enum base_status commands_topology_run(struct commands_context *context, const struct base_arguments *arguments,
+                                       struct base_text *out, struct base_error *error)
 {
     struct topo_topology topology;
     const char *path = base_argument(arguments, "--out");
-    if (arguments->positional_count == 0) return list_all(context, arguments, out, error);
+    if (arguments->positional_count == 0) return commands_list_topologies(context, arguments, out, error);
     BASE_TRY(topo_parse(context->arena, arguments->positional[0], &topology, error));
     struct facts facts = find_facts(&topology);
     BASE_TRY(read_mesh(context->arena, arguments, &topology, &facts, error));
@@ -368,33 +361,3 @@ static enum base_status topology_run(struct commands_context *context, const str
     else topology_text(&facts, out);
     return commands_write_out(arguments, out, error);
 }
-
-static const char *topology_words(struct base_arena *arena)
-{
-    (void)arena;
-    return "@topology";
-}
-
-static const struct base_option topology_options[] = {
-    {"--submesh", "X,Y,Z,C", "the box of devices with one copy of the model; [node,local] on GPUs", NULL},
-    {"--ici-mesh", "SIZES", "or a mesh of named axes, as JAX places it: data=2,fsdp=4,tensor=2", NULL},
-    COMMANDS_COMMON,
-};
-
-const struct commands_command commands_topology = {
-    .name = "topology",
-    .alias = "topologies",
-    .alias_run = list_all,
-    .summary = "the known chips and accelerator types; or details of one TOPOLOGY: cores and JAX devices, hosts, "
-               "wraps, links, default meshes",
-    .usage = "topology\ntopology T [--submesh X,Y,Z,C | --ici-mesh SIZES]",
-    .examples = "  meshwright topology\n"
-                "  meshwright topology v5e:2x4@host=2x4 --json\n"
-                "  meshwright topology v4-512 --submesh 4,2,2,1\n",
-    .options = topology_options,
-    .option_count = BASE_COUNT(topology_options),
-    .positional_limit = 1,
-    .first_words = topology_words,
-    .run = topology_run,
-    .writes_out = true,
-};

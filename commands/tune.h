@@ -108,13 +108,4 @@ enum base_status commands_tune_serving(struct commands_context *context, const s
                                        const struct tuner_request *request, struct base_text *out,
                                        struct base_error *error);
 
-/* Their options. */
-#define COMMANDS_TUNE_SERVING                                                                                          \
-    {"--step", "encode|prefill|decode|generate|score",                                                                 \
-     "plans of inference: of which step; generate, a whole answer, where latency or decoding is asked for", NULL},     \
-        {"--max-latency-s", "S", "of inference: plans that take longer are out", NULL},                                \
-    {                                                                                                                  \
-        "--min-tokens-per-s", "R", "of inference: plans that give fewer tokens are out", NULL                          \
-    }
-
 #endif

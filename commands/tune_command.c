@@ -338,65 +338,10 @@ static enum base_status tune(struct commands_context *context, const struct base
     return answer(context, arguments, &request, &space, &options, &training, out, error);
 }
 
-static enum base_status run_tune(struct commands_context *context, const struct base_arguments *arguments,
-                                 struct base_text *out, struct base_error *error)
+enum base_status commands_tune_run(struct commands_context *context, const struct base_arguments *arguments,
+                                   struct base_text *out, struct base_error *error)
 {
     enum base_status status = tune(context, arguments, out, error);
     if (status == BASE_INPUT) commands_blame_option(arguments, error);
     return status;
 }
-
-static const struct base_option options[] = {
-    {"--top", "K", "how many plans are ranked", "5"},
-    {"--objective", "tokens_per_s|step_s|tokens_per_device_hour|price|latency_s",
-     "what to optimise; latency_s: for inference", "tokens_per_s"},
-    COMMANDS_TUNE_SERVING,
-    COMMANDS_TRAINING,
-    {"--headroom", "P", "percent, or bytes (10GB), of a device's memory that stay free in every plan that is ranked",
-     COMMANDS_DEFAULT_HEADROOM},
-    {"--risk", "P", "percent: a plan is ranked if its risk of running out of memory is at most this; sets the headroom",
-     NULL},
-    {"--fit", NULL, "show only the smallest model axis on which the model fits, and the speed of larger ones", NULL},
-    {"--emit", "gin|jax|slurm|gcloud", "print the best plan's launcher instead", NULL},
-    {"--detail", NULL, "include every explored plan in the JSON document", NULL},
-    {"--stats", NULL, "with the time that the search took, \"wall_s\"; of the JSON document", NULL},
-    {"--network", "analytic|simulated",
-     "how plans are ranked: with collectives priced by loads of links, or every message sent over every link",
-     "analytic"},
-    {"--pareto", NULL, "with the front of tokens per second against peak memory", NULL},
-    {"--enumerate", "FILE.csv", "only write every plan of the space, as a table for sweep", NULL},
-    {"--beyond-t5x", NULL,
-     "include features that T5X lacks: remat of unscanned models, optimizer partitioning, sequence parallelism", NULL},
-    {"--search", "rules|remat|rules,remat",
-     "rules: also unnamed rule sets, by the mesh axes of each logical axis; remat: also policies by tensor: saved, "
-     "offloaded or recomputed. Without --time-limit at most 200000 full predictions",
-     NULL},
-    {"--gap", "P", "percent: end when no plan can be better by more", "0"},
-    {"--time-limit", "S", "seconds; then the best so far, with its gap", NULL},
-    {"--no-bounds", NULL, "predict every plan in full", NULL},
-    {"--no-integer-program", NULL, "leave the search to bounds of single plans: the answer is the same", NULL},
-    {"--profile", "FILE", "constants and compiler passes in place of the catalogue's", "the chip's own"},
-    COMMANDS_PLAN,
-    COMMANDS_COMMON,
-};
-
-const struct commands_command commands_tune = {
-    .name = "tune",
-    .summary =
-        "find the best plan for a model on a topology, with proof; given keys are fixed, or searched over their values",
-    .usage = "tune --model M --topology T --batch-size B|auto [--task-feature-lengths " DEFAULT_LENGTHS "] [OPTIONS]\n"
-             "tune PLAN.json [OPTIONS]\n"
-             "tune … --software megatron --pipeline-stages auto|P,P,… [--pipeline-layers auto]\n"
-             "tune … --num-microbatches 1,2,4,8 --model-parallel-submesh '4,2,2,1;2,4,2,1' --logical-axis-rules "
-             "'standard:1,1;zero3'",
-    .examples = "  meshwright tune --model t5_1_0_11B --topology v4-512 --batch-size 896 --task-feature-lengths "
-                "512,512 --optimizer adamw\n"
-                "  meshwright tune --model t5_1_1_large --topology v4:4x4x4 --batch-size 512 --task-feature-lengths "
-                "512,114 --num-microbatches 1,2,4\n",
-    .options = options,
-    .option_count = BASE_COUNT(options),
-    .positional_limit = COMMANDS_MOST_FILES,
-    .warns = true,
-    .run = run_tune,
-    .endings = "json txt html gin py sh slurm",
-};

@@ -59,8 +59,8 @@ static enum base_status put_ran(struct commands_context *context, const struct c
     return verdict == REPORTS_RAN ? BASE_OK : BASE_NO_FIT;
 }
 
-static enum base_status run_verify(struct commands_context *context, const struct base_arguments *arguments,
-                                   struct base_text *out, struct base_error *error)
+enum base_status commands_verify_run(struct commands_context *context, const struct base_arguments *arguments,
+                                     struct base_text *out, struct base_error *error)
 {
     enum { MOST_STEPS = 10000 };
     struct sim_plan_text text;
@@ -75,26 +75,3 @@ static enum base_status run_verify(struct commands_context *context, const struc
     BASE_TRY(commands_find_judge(context, arguments, &judge, error));
     return run ? put_ran(context, &judge, &text, steps, out, error) : put_judged(context, &judge, &text, out, error);
 }
-
-static const struct base_option options[] = {
-    COMMANDS_PLAN,
-    {"--python", "PATH", "a Python that has jax[tpu]; to run on GPUs, JAX for them", "the environment of make aot-env"},
-    {"--run", "STEPS", "run N steps on the plan's devices, and time them", NULL},
-    {"--time-limit", "S", "for the compiler or the run, in seconds", "600"},
-    {"--profile", "FILE", "constants and compiler passes in place of the catalogue's", "the chip's own"},
-    COMMANDS_COMMON,
-};
-
-const struct commands_command commands_verify = {
-    .name = "verify",
-    .summary =
-        "ask the real TPU compiler about a plan, without a TPU, or run it on its devices; compare with the prediction",
-    .usage = "verify PLAN.json|PLAN.gin [--python PATH] [--run STEPS] [--time-limit S]",
-    .examples = "  meshwright verify --help\n"
-                "  meshwright verify --help --json\n",
-    .options = options,
-    .option_count = BASE_COUNT(options),
-    .positional_limit = COMMANDS_MOST_FILES,
-    .warns = true,
-    .run = run_verify,
-};

@@ -98,8 +98,8 @@ static bool is_table_of_batches(const char *path)
     return length >= tail && !strcmp(path + length - tail, ".jsonl");
 }
 
-static enum base_status run_data(struct commands_context *context, const struct base_arguments *arguments,
-                                 struct base_text *out, struct base_error *error)
+enum base_status lab_data_run(struct commands_context *context, const struct base_arguments *arguments,
+                              struct base_text *out, struct base_error *error)
 {
     enum { MOST_STEPS = 1 << 30 };
     struct sim_plan_text text;
@@ -124,25 +124,3 @@ static enum base_status run_data(struct commands_context *context, const struct 
     else put_people(&plan, &batch, step, path && !is_table_of_batches(path), out);
     return BASE_OK;
 }
-
-static const struct base_option options[] = {
-    COMMANDS_PLAN,
-    {"--data", "FILE", "a text, or a .jsonl of batches", "seeded random tokens"},
-    {"--step", "K", "which step's batch; the first is 0", "0"},
-    {"--held-out", NULL, "as `run --step evaluate` reads it: a text in its order", NULL},
-    COMMANDS_COMMON,
-};
-
-const struct commands_command lab_data = {
-    .name = "data",
-    .summary = "the batch of a step, as a run feeds it: tokens of a text, spans corrupted, or the next token",
-    .usage = "data PLAN.json|PLAN.gin --data FILE --step K [OPTIONS]\ndata --model M --batch-size B "
-             "--task-feature-lengths I,T --data FILE --step K",
-    .examples = "  meshwright-lab data --model byt5_small --batch-size 2 --task-feature-lengths 128,64 --data "
-                "examples/shanties.txt --step 3\n"
-                "  meshwright-lab data examples/tiny_local_4.json --step 1 --json\n",
-    .options = options,
-    .option_count = BASE_COUNT(options),
-    .positional_limit = 1,
-    .run = run_data,
-};

@@ -22,8 +22,8 @@ static void put_json(const struct lab_compiler_cycles *cycles, enum base_json_la
     base_json_close(&w, '}');
 }
 
-static enum base_status fusion_run(struct commands_context *context, const struct base_arguments *arguments,
-                                   struct base_text *out, struct base_error *error)
+enum base_status lab_fusion_run(struct commands_context *context, const struct base_arguments *arguments,
+                                struct base_text *out, struct base_error *error)
 {
     struct lab_compiled_fusion *fusion = base_new(context->arena, struct lab_compiled_fusion, 1);
     const char *chip = base_argument(arguments, "--chip");
@@ -42,25 +42,3 @@ static enum base_status fusion_run(struct commands_context *context, const struc
                   base_seconds(cycles.time_s));
     return BASE_OK;
 }
-
-static const struct base_option fusion_options[] = {
-    {"--chip", LAB_COMPILER_CHIPS, "whose compiler", NULL},
-    {"--operands", "ARRAYS", "operands on one device: 'float32[1024,4096];bfloat16[4096]'", NULL},
-    {"--results", "ARRAYS", "results; one much smaller than the operands is a reduction", NULL},
-    {"--alone", NULL, "a single operation that the compiler did not fuse", NULL},
-    {"--sums-rows", NULL, "its rows are summed and read again in it, as softmax and its derivative do", NULL},
-    COMMANDS_COMMON,
-};
-
-const struct commands_command lab_fusion = {
-    .name = "fusion",
-    .summary =
-        "cycles of a fusion without products, by the TPU compiler's cost model; `partition --chip` is for products",
-    .usage = "fusion --chip C --operands ARRAYS --results ARRAYS [--alone | --sums-rows]",
-    .examples = "  meshwright-lab fusion --chip v4 --operands 'bfloat16[7168,1024];bfloat16[1024]' --results "
-                "'bfloat16[7168,1024]'\n"
-                "  meshwright-lab fusion --chip v5p --operands 'float32[8192,8192]' --results 'float32[]' --json\n",
-    .options = fusion_options,
-    .option_count = BASE_COUNT(fusion_options),
-    .run = fusion_run,
-};

@@ -348,8 +348,8 @@ static void put_text(const struct lab_operation *o, const struct lab_compiler_cy
             cycles->window.batch, cycles->window.rows, cycles->window.contracted, cycles->window.columns);
 }
 
-static enum base_status run_partition(struct commands_context *context, const struct base_arguments *arguments,
-                                      struct base_text *out, struct base_error *error)
+enum base_status lab_partition_run(struct commands_context *context, const struct base_arguments *arguments,
+                                   struct base_text *out, struct base_error *error)
 {
     struct lab_operation *o = base_new(context->arena, struct lab_operation, 1);
     struct topo_axes named;
@@ -374,35 +374,3 @@ static enum base_status run_partition(struct commands_context *context, const st
     else put_text(o, &cycles, out);
     return BASE_OK;
 }
-
-static const struct base_option options[] = {
-    {"--mesh", "data=D,model=M", "names and sizes of the mesh axes, the first slowest: data=2,fsdp=4,tensor=2", NULL},
-    {"--shapes", "SHAPES", "global shapes, as in '16,32,64;64,128'", NULL},
-    {"--specs", "SPECS", "shardings, as in 'data,-,-;-,model'; data+model for both over one dimension", NULL},
-    {"--output-spec", "SPEC", "the wanted sharding of the result", "from propagation"},
-    {"--dtypes", "A,B[,C]", "dtype of the operands, and of the result if it differs", "bfloat16,bfloat16"},
-    {"--chip", LAB_COMPILER_CHIPS, "the chip whose compiler prices one device's product, in cycles", NULL},
-    {"--fetched", "weights|others|alone|none|0|1|0,1",
-     "operands already in vector memory: as in a program of long work with large weights, or without them, of this "
-     "product alone, or as listed",
-     "weights"},
-    COMMANDS_COMMON,
-};
-
-const struct commands_command lab_partition = {
-    .name = "partition",
-    .summary = "which collectives one operation needs, given shardings",
-    .usage =
-        "partition 'ble,ef->blf' | reshard --mesh data=D,model=M --shapes S --specs P [--output-spec P] [--chip C]",
-    .examples =
-        "  meshwright-lab partition 'ble,ef->blf' --mesh data=2,model=4 --shapes '16,32,64;64,128' --specs "
-        "'data,-,-;-,model'\n"
-        "  meshwright-lab partition reshard --mesh data=2,model=4 --shapes 64,96 --specs data,model --output-spec "
-        "model,-\n"
-        "  meshwright-lab partition 'mk,kn->mn' --mesh data=1 --shapes '8192,8192;8192,8192' --specs '-,-;-,-' "
-        "--chip v5e\n",
-    .options = options,
-    .option_count = BASE_COUNT(options),
-    .positional_limit = 1,
-    .run = run_partition,
-};

@@ -41,8 +41,8 @@ static enum base_status print_pieces(struct sim_cache *cache, const struct sim_p
     return BASE_OK;
 }
 
-static enum base_status run_program(struct commands_context *context, const struct base_arguments *arguments,
-                                    struct base_text *out, struct base_error *error)
+enum base_status lab_program_run(struct commands_context *context, const struct base_arguments *arguments,
+                                 struct base_text *out, struct base_error *error)
 {
     struct sim_plan_text text;
     struct sim_plan plan;
@@ -53,24 +53,3 @@ static enum base_status run_program(struct commands_context *context, const stru
     BASE_TRY(sim_plan_check(context->cache, context->arena, &text, step, SIM_AS_COMPILED, &plan, error));
     return (plan.pipeline.stages > 1 ? print_pieces : print_program)(context->cache, &plan, out, error);
 }
-
-static const struct base_option options[] = {
-    COMMANDS_PLAN,
-    COMMANDS_STEP,
-    {"--profile", "FILE", "constants and compiler passes in place of the catalogue's", "the chip's own"},
-    COMMANDS_COMMON,
-};
-
-const struct commands_command lab_program = {
-    .name = "program",
-    .summary = "the sharded operations of a plan's step, and why each tensor is sharded as it is",
-    .usage = "program PLAN.json|PLAN.gin [OPTIONS]",
-    .examples = "  meshwright-lab program examples/t5_11b_v4_512.json\n"
-                "  meshwright-lab program --model t5_1_1_xl --topology v4-64 --num-partitions 4 --batch-size 256 "
-                "--task-feature-lengths 512,114 --step forward\n",
-    .options = options,
-    .option_count = BASE_COUNT(options),
-    .positional_limit = 1,
-    .run = run_program,
-    .endings = "txt",
-};

@@ -124,8 +124,8 @@ static void answer_text(const struct question *q, struct base_text *out)
     }
 }
 
-static enum base_status random_run(struct commands_context *context, const struct base_arguments *arguments,
-                                   struct base_text *out, struct base_error *error)
+enum base_status lab_random_run(struct commands_context *context, const struct base_arguments *arguments,
+                                struct base_text *out, struct base_error *error)
 {
     struct question q = {.count = 0};
     BASE_TRY(ask(arguments, &q, error));
@@ -134,31 +134,3 @@ static enum base_status random_run(struct commands_context *context, const struc
     else answer_text(&q, out);
     return BASE_OK;
 }
-
-static const char *random_words(struct base_arena *arena)
-{
-    (void)arena;
-    return "split bits gumbel";
-}
-
-static const struct base_option random_options[] = {
-    {"--key", "A,B", "the two 32-bit words of a key", NULL},
-    {"--seed", "N", "the key of jax.random.PRNGKey for this number", NULL},
-    {"--count", "N", "how many keys, or words of bits", "2 keys, 1 word"},
-    {"--shape", "D,D", "dimensions of the noise", "1"},
-    COMMANDS_COMMON,
-};
-
-const struct commands_command lab_random = {
-    .name = "random",
-    .summary = "the random numbers that sampling draws: JAX's Threefry, bit for bit",
-    .usage = "random split|bits|gumbel --key A,B|--seed N [--count N] [--shape D,D]",
-    .examples = "  meshwright-lab random split --seed 0\n"
-                "  meshwright-lab random bits --key 0,7 --count 4 --json\n"
-                "  meshwright-lab random gumbel --key 0,7 --shape 2,4\n",
-    .options = random_options,
-    .option_count = BASE_COUNT(random_options),
-    .positional_limit = 1,
-    .first_words = random_words,
-    .run = random_run,
-};

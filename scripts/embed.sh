@@ -2,6 +2,7 @@
 # Prints C or assembler text that embeds a file as a constant (embedded_ROOM_FILE_ext):
 #   - a CSV of topo/: an array of its struct, a field per column;
 #   - the keys of a plan: the table that sim/plan/plan.h declares;
+#   - the commands: a struct commands_command each, whose run is ROOM_NAME_run, and the groups of options;
 #   - any other CSV: a `struct base_table` with its cells as texts;
 #   - any other file: an array of characters, ended by a NUL.
 # An invalid CSV ends the build and names its line.
@@ -12,6 +13,7 @@ case $1 in
 topo/chips.csv) record=topo_chip ;;
 topo/slices.csv) record=topo_slice ;;
 sim/plan/plan_keys.csv) record=sim_plan_key ;;
+commands/commands.csv | lab/lab_commands.csv) record=commands_command ;;
 *.csv) record= ;;
 *)
     cat <<END
@@ -77,8 +79,10 @@ function put_records(    r, i) {
     printf "};\nextern const int %s_count;\nconst int %s_count = %d;\n", name, name, rows - 1
 }
 
-# A text member; NULL if the cell is empty.
-function put_text(member, value) { if (value != "") printf ".%s = %s, ", member, text(value) }
+# A text member; NULL if the cell is empty, but of a column of charts.
+function put_text(member, value, in_charts) {
+    if (value != "" || (in_charts && member ~ /^chart/)) printf ".%s = %s, ", member, text(value)
+}
 
 # "text list": the kinds of JSON that may give the key. "none=SIM_A all=SIM_B+": its words; + is beyond gin.
 function put_kinds(value,    kinds, i) {
@@ -102,7 +106,7 @@ function put_words(value,    words, i, at, beyond) {
 function put_key(r,    i, cell) {
     for (i = 1; i <= columns; i++) cell[cells[0, i]] = cells[r, i]
     printf "    [SIM_%s] = {", cell["key"]
-    for (i = 1; i in texts; i++) put_text(texts[i], cell[texts[i]])
+    for (i = 1; i in texts; i++) put_text(texts[i], cell[texts[i]], cell["chart.place"])
     for (i = 1; i in numbers; i++) if (cell[numbers[i]] != "") printf ".%s = %s, ", numbers[i], cell[numbers[i]]
     put_kinds(cell["json"])
     put_words(cell["words"])
@@ -122,6 +126,40 @@ function put_keys(    r) {
     for (r = 1; r < rows; r++) put_key(r)
     print "};"
 }
+
+# A row of a command is a member of its struct, an option, or a group of options (@common).
+function put_commands(    r, room, member, names, groups, i, is_new) {
+    split("summary usage alias examples endings first_words", names, " ")
+    for (i in names) is_member[names[i]] = "text"
+    split("alias_run positional_limit computes warns writes_out input", names, " ")
+    for (i in names) is_member[names[i]] = "value"
+    split("", names, " ")
+    i = 0
+    room = file
+    sub(/\/.*/, "", room)
+    print "#include \"commands/commands.h\""
+    for (r = 1; r < rows; r++) {
+        is_new = cells[r, 1] != cells[r - 1, 1]
+        if (is_new && r > 1) print "};"
+        if (is_new) { names[++i] = cells[r, 1]; printf "static const struct base_option options_%d[] = {\n", i }
+        member = cells[r, 2]
+        if (member in is_member) members[i] = members[i] "." member " = " \
+            (is_member[member] == "text" ? text(cells[r, 3]) : cells[r, 3]) ", "
+        else if (member == "--*") print "    {0},"
+        else printf "    {%s, %s, %s, %s},\n", text(member), null_or_text(3, r), null_or_text(4, r), null_or_text(5, r)
+    }
+    print "};"
+    for (i = 1; i in names; i++) {
+        member = ".options = options_" i ", .option_count = BASE_COUNT(options_" i "), " members[i]
+        if (names[i] ~ /^@/) { groups = groups "    {.name = " text(names[i]) ", " member "},\n"; continue }
+        printf "extern commands_function %s_%s_run;\nconst struct commands_command %s_%s = {.name = %s, .run = %s_%s_run, %s};\n",
+            room, names[i], room, names[i], text(names[i]), room, names[i], member
+    }
+    if (groups == "") return
+    printf "const struct commands_command commands_groups[] = {\n%s    {.name = NULL}};\n", groups
+}
+
+function null_or_text(column, r) { return cells[r, column] == "" ? "NULL" : text(cells[r, column]) }
 
 function put_table(    r, i) {
     print "#include \"base/base.h\"\nstatic const char *const cells[] = {"
@@ -152,6 +190,7 @@ END {
     if (failed) exit 1
     if (open) fail("a quote is opened and never closed")
     if (record == "sim_plan_key") put_keys()
+    else if (record == "commands_command") put_commands()
     else if (record) put_records()
     else put_table()
 }' "$1"

@@ -236,7 +236,7 @@ static void man_page_has_every_option_of_every_command(struct base_arena *arena)
 {
     int count;
     const struct commands_command *const *all = commands_all(&count);
-    static const struct base_option common[] = {COMMANDS_COMMON};
+    const struct commands_command *common = commands_group("@common");
     struct base_text man = {.arena = arena};
     commands_man("1.2.3", &man);
     for (int i = 0; i < count; i++) {
@@ -250,7 +250,8 @@ static void man_page_has_every_option_of_every_command(struct base_arena *arena)
         for (int j = 0; j < option_count; j++) {
             const struct base_option *option = &options[j];
             bool shared = false;
-            for (int k = 0; k < BASE_COUNT(common); k++) shared = shared || !strcmp(common[k].name, option->name);
+            for (int k = 0; k < common->option_count; k++)
+                shared = shared || !strcmp(common->options[k].name, option->name);
             TEST_ROW("%s %s", all[i]->name, option->name);
             assert_non_null(strstr(shared ? man.data : section, roff_name(arena, option->name)));
         }
