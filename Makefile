@@ -37,7 +37,7 @@ hardened_links := $(if $(sanitizers),,-Wl$(comma)-z$(comma)relro -Wl$(comma)-z$(
 
 # libmeshwright.so consists of the program's objects, whose calls stay direct.
 placed   := -fPIC $(call supported,-fno-semantic-interposition)
-compile = $(found_all)$(CC) $(language) $(warnings) $(placed) $(hardening) $(CPPFLAGS) $(CFLAGS) $(optimized) $(sanitizers) -I. $(include_paths) -MMD -MP
+compile = $(found_all)$(CC) $(language) $(warnings) $(placed) $(hardening) $(CPPFLAGS) $(CFLAGS) $(optimized) $(sanitizers) -I. -I$(BUILD) $(include_paths) -MMD -MP
 link    = $(found_all)$(CC) $(CFLAGS) $(sanitizers) $(hardened_links) $(LDFLAGS) -Wl,--as-needed
 
 # The executor is a program of its own: only it loads these. Its loops are worth more vectorising than -O2 gives.
@@ -56,6 +56,10 @@ rank_sources       := exec/rank_main.c exec/comm.c exec/heartbeat.c
 
 sources := $(filter-out $(rank_sources),$(foreach room,$(rooms),$(sort $(wildcard $(room)/*.c))))
 data    := $(sort $(wildcard $(foreach room,$(rooms),$(room)/*.csv $(room)/*.json $(room)/*.css $(room)/*.js $(room)/*.py $(room)/*.bash)))
+# Enumerations whose rows are data: each becomes a header, as model/functions.csv.h.
+enums   := model/functions.csv model/traits.csv model/config_keys.csv sim/machine/profile_constants.csv sim/plan/plan_keys.csv
+headers := $(enums:%=$(BUILD)/%.h)
+data    := $(filter-out $(enums),$(data))
 objects := $(sources:%.c=$(BUILD)/%.o) $(data:%=$(BUILD)/%.o)
 tests   := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard tests/test_*.c)))
 fuzzers := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard tests/fuzz/fuzz_*.c)))
@@ -229,14 +233,17 @@ $(BUILD)/library/libmeshwright.a: $(BUILD)/library/library.o $(BUILD)/libmeshwri
 $(BUILD)/library/libmeshwright.so.1: $(BUILD)/library/libmeshwright.a
 	$(call say,link $@)$(link) -shared -Wl,-soname,$(@F) -o $@ -Wl,--whole-archive $< -Wl,--no-whole-archive $(libraries)
 
-$(BUILD)/%.o: %.c Makefile
+$(BUILD)/%.o: %.c Makefile | $(headers)
 	@mkdir -p $(@D)
 	$(call say,compile $<)$(compile) -c -o $@ $<
 
 # A data file becomes a constant, embedded_ROOM_FILE_ext: one binary is all that a user copies.
-$(BUILD)/%.csv.o: %.csv scripts/embed.sh
+$(BUILD)/%.csv.h: %.csv scripts/embed.sh
 	@mkdir -p $(@D)
-	$(call say,embed $<)scripts/embed.sh $< >$(@:.o=.c) && $(CC) $(language) $(warnings) -Werror $(sanitizers) -I. -MMD -MP -c -o $@ $(@:.o=.c)
+	$(call say,embed $<)scripts/embed.sh $< >$@
+$(BUILD)/%.csv.o: %.csv scripts/embed.sh | $(headers)
+	@mkdir -p $(@D)
+	$(call say,embed $<)scripts/embed.sh $< >$(@:.o=.c) && $(CC) $(language) $(warnings) -Werror $(sanitizers) -I. -I$(BUILD) -MMD -MP -c -o $@ $(@:.o=.c)
 define embedded_text
 $(BUILD)/%.$(1).o: %.$(1) scripts/embed.sh
 	@mkdir -p $$(@D)

@@ -2,6 +2,7 @@
 #ifndef MODEL_CONFIG_KEYS_H
 #define MODEL_CONFIG_KEYS_H
 
+#include "model/config_keys.csv.h"
 #include "model/model.h"
 
 /* The keys given so far, a bit per key. */
@@ -22,61 +23,6 @@ enum key_kind {
     ROUTER
 };
 
-enum key {
-    EMB_DIM,
-    NUM_HEADS,
-    NUM_KV_HEADS,
-    HEAD_DIM,
-    MLP_DIM,
-    VOCAB_SIZE,
-    NUM_LAYERS,
-    NUM_ENCODER_LAYERS,
-    NUM_DECODER_LAYERS,
-    MLP_ACTIVATIONS,
-    LOGITS_VIA_EMBEDDING,
-    FLOAT32_ATTENTION_LOGITS,
-    PARALLEL_BLOCK,
-    POSITION_ENCODING,
-    NORM,
-    BIASES,
-    NORM_PLACEMENT,
-    QK_NORM,
-    QK_NORM_JOINED,
-    PARALLEL_NORMS,
-    EMBEDDING_NORM,
-    ATTENTION_SINKS,
-    ATTENTION_SOFTCAP,
-    LOGITS_SOFTCAP,
-    Q_LORA_RANK,
-    KV_LORA_RANK,
-    QK_ROPE_HEAD_DIM,
-    V_HEAD_DIM,
-    SLIDING_WINDOW,
-    SLIDING_WINDOW_EVERY,
-    NUM_POSITIONS,
-    NUM_EXPERTS,
-    NUM_SELECTED_EXPERTS,
-    EXPERT_MLP_DIM,
-    NUM_ENCODER_SPARSE_LAYERS,
-    NUM_DECODER_SPARSE_LAYERS,
-    MOE_EVERY,
-    CAPACITY_FACTOR,
-    EVAL_CAPACITY_FACTOR,
-    MIN_EXPERT_CAPACITY,
-    GROUP_SIZE,
-    ROUTER_KIND,
-    BATCH_PRIORITIZED_ROUTING,
-    EXTRA_MLP,
-    IGNORE_PADDING_TOKENS,
-    AUX_LOSS_FACTOR,
-    ROUTER_Z_LOSS_FACTOR,
-    FIRST_DENSE_LAYERS,
-    SHARED_EXPERT_MLP_DIM,
-    SHARED_EXPERT_GATE,
-    ROUTER_SCORE,
-    KEY_COUNT
-};
-
 /* Bounds far above any model that was trained, so low that no count of parameters or bytes overflows 64 bits. */
 struct model_config_key {
     const char *name;
@@ -85,7 +31,7 @@ struct model_config_key {
     int64_t high;
     const char *const *words; /* high of them */
 };
-extern const struct model_config_key model_config_keys[KEY_COUNT];
+extern const struct model_config_key model_config_keys[KEY_COUNT]; /* rows of config_keys.csv */
 
 static inline bool has(const struct model_draft *draft, enum key key)
 {

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Prints C or assembler text that embeds a file as a constant (embedded_ROOM_FILE_ext):
 #   - a CSV of topo/: an array of its struct, a field per column;
-#   - the keys of a plan: the table that sim/plan/plan.h declares;
+#   - a CSV of an enumeration: a header, FILE.h, with the enum and the rows of its table;
 #   - the commands: a struct commands_command each, whose run is ROOM_NAME_run, and the groups of options;
 #   - any other CSV: a `struct base_table` with its cells as texts;
 #   - any other file: an array of characters, ended by a NUL.
@@ -12,7 +12,11 @@ name=embedded_$(printf '%s' "$1" | tr -c 'A-Za-z0-9' '_')
 case $1 in
 topo/chips.csv) record=topo_chip ;;
 topo/slices.csv) record=topo_slice ;;
-sim/plan/plan_keys.csv) record=sim_plan_key ;;
+model/functions.csv) record=model_function prefix=MODEL_ last=MODEL_FUNCTION_COUNT ;;
+model/traits.csv) record=model_trait prefix=MODEL_TRAIT_ last=MODEL_TRAIT_COUNT ;;
+model/config_keys.csv) record=key prefix= last=KEY_COUNT ;;
+sim/machine/profile_constants.csv) record=sim_constant prefix=SIM_ last=SIM_CONSTANT_COUNT ;;
+sim/plan/plan_keys.csv) record=sim_key prefix=SIM_ last=SIM_KEY_COUNT ;;
 commands/commands.csv | lab/lab_commands.csv) record=commands_command ;;
 *.csv) record= ;;
 *)
@@ -29,7 +33,7 @@ END
     exit 0
     ;;
 esac
-awk -v file="$1" -v name="$name" -v record="$record" '
+awk -v file="$1" -v name="$name" -v record="$record" -v prefix="${prefix-}" -v last="${last-}" '
 function fail(what) { print file ":" NR ": " what >"/dev/stderr"; failed = 1; exit 1 }
 
 function text(cell) {
@@ -79,17 +83,7 @@ function put_records(    r, i) {
     printf "};\nextern const int %s_count;\nconst int %s_count = %d;\n", name, name, rows - 1
 }
 
-# A text member; NULL if the cell is empty, but of a column of charts.
-function put_text(member, value, in_charts) {
-    if (value != "" || (in_charts && member ~ /^chart/)) printf ".%s = %s, ", member, text(value)
-}
-
-# "text list": the kinds of JSON that may give the key. "none=SIM_A all=SIM_B+": its words; + is beyond gin.
-function put_kinds(value,    kinds, i) {
-    split(value, kinds, " ")
-    for (i = 1; i in kinds; i++) printf "%s1u << BASE_JSON_%s", (i == 1 ? ".json = " : " | "), json_kind[kinds[i]]
-    printf ", "
-}
+# ---- enumerations: an enum of the column key, and the rows of its table as ENUM_ROWS, for an initializer ----
 
 function put_words(value,    words, i, at, beyond) {
     if (value == "") return
@@ -103,28 +97,28 @@ function put_words(value,    words, i, at, beyond) {
     printf "}, "
 }
 
-function put_key(r,    i, cell) {
-    for (i = 1; i <= columns; i++) cell[cells[0, i]] = cells[r, i]
-    printf "    [SIM_%s] = {", cell["key"]
-    for (i = 1; i in texts; i++) put_text(texts[i], cell[texts[i]], cell["chart.place"])
-    for (i = 1; i in numbers; i++) if (cell[numbers[i]] != "") printf ".%s = %s, ", numbers[i], cell[numbers[i]]
-    put_kinds(cell["json"])
-    put_words(cell["words"])
-    if (cell["field"] != "") printf "FIELD(%s), ", cell["field"]
-    printf ".type = SIM_OF_%s},\n", toupper(cell["type"])
+# Columns: name and other texts (of charts even where they are empty); words; meaning, a comment; others are values.
+function put_member(column, value, is_charted) {
+    if (column ~ /^(key|meaning)$/) return
+    if (column == "words" && record == "sim_key") { put_words(value); return }
+    if (column == "field") { if (value != "") printf "FIELD(%s), ", value; return }
+    if (column ~ /^(name|feature|option\.|example|fallback|t5x_lacks|chart\.[hba])/) {
+        if (value != "" || column == "name" || (is_charted && column ~ /^chart/)) printf ".%s = %s, ", column, text(value)
+    } else if (value != "") printf ".%s = %s, ", column, value
 }
 
-function put_keys(    r) {
-    split("name feature option.name option.value option.help option.fallback example fallback fallback_scanned " \
-          "fallback_on_local t5x_lacks chart.heading chart.before chart.after", texts, " ")
-    split("default_unsaid gin_binds low high chart.place", numbers, " ")
-    json_kind["text"] = "STRING"; json_kind["number"] = "NUMBER"
-    json_kind["list"] = "ARRAY"; json_kind["object"] = "OBJECT"
-    print "#include \"sim/plan/plan.h\"\n#define FIELD(member) \\"
-    print "    .offset = offsetof(struct sim_plan, member), .size = sizeof(((struct sim_plan *)0)->member)"
-    print "const struct sim_plan_key sim_plan_keys[SIM_KEY_COUNT] = {"
-    for (r = 1; r < rows; r++) put_key(r)
-    print "};"
+function put_enum(    r, i, of) {
+    for (i = 1; i <= columns; i++) of[cells[0, i]] = i
+    printf "/* Made of %s. */\n#ifndef EMBEDDED_%s\n#define EMBEDDED_%s\nenum %s {\n", file, toupper(record), toupper(record), record
+    for (r = 1; r < rows; r++)
+        printf "    %s%s,%s\n", prefix, cells[r, of["key"]], (cells[r, of["meaning"]] == "" ? "" : " /* " cells[r, of["meaning"]] " */")
+    printf "    %s\n};\n#define %s_ROWS", last, toupper(record)
+    for (r = 1; r < rows; r++) {
+        printf " \\\n    [%s%s] = {", prefix, cells[r, of["key"]]
+        for (i = 1; i <= columns; i++) put_member(cells[0, i], cells[r, i], cells[r, of["chart.place"]])
+        printf "},"
+    }
+    print "\n#endif"
 }
 
 # A row of a command is a member of its struct, an option, or a group of options (@common).
@@ -189,7 +183,7 @@ function put_table(    r, i) {
 END {
     if (failed) exit 1
     if (open) fail("a quote is opened and never closed")
-    if (record == "sim_plan_key") put_keys()
+    if (last) put_enum()
     else if (record == "commands_command") put_commands()
     else if (record) put_records()
     else put_table()

@@ -6,6 +6,7 @@
 #include "model/gin/gin.h"
 #include "model/model.h"
 #include "sim/compile/compile.h"
+#include "sim/machine/profile_constants.csv.h"
 #include "sim/network/network.h"
 #include "sim/partition/partition.h"
 #include "sim/pipeline/pipeline.h"
@@ -13,74 +14,8 @@
 
 #include <math.h>
 
-/* ---- profile (profile.c): every constant with its source ---- */
+/* ---- profile (profile.c): every constant with its source; enum sim_constant is made of profile_constants.csv ---- */
 
-enum sim_constant {
-    SIM_FLOP_PER_S,
-    SIM_HBM_BYTES_PER_S,
-    SIM_LINK_BYTES_PER_S,
-    SIM_NIC_BYTES_PER_S,
-    SIM_MATRIX_UNIT_DIM,
-    SIM_MATRIX_UNIT_ROWS,
-    SIM_MATMUL_EFFICIENCY_FRAC,
-    SIM_HBM_EFFICIENCY_FRAC,
-    SIM_LINK_EFFICIENCY_FRAC,
-    SIM_MULTI_AXIS_LINK_EFFICIENCY_FRAC,
-    SIM_KERNEL_LATENCY_S,
-    SIM_COLLECTIVE_LATENCY_S,
-    SIM_PERMUTE_LATENCY_S /* of a collective that each device is one message of; 0: as of others */,
-    SIM_HOP_LATENCY_S,
-    SIM_FLOAT32_FLOP_FRAC /* of flop_per_s, for contractions of float32 */,
-    SIM_FP8_FLOP_FRAC,
-    SIM_MXFP8_FLOP_FRAC /* 0: its products do not know scales of blocks */,
-    SIM_NVFP4_FLOP_FRAC,
-    SIM_UNALIGNED_FLOP_FRAC /* of flop_per_s, where rows of operands begin between two 16 bytes; 0 or 1: as others */,
-    SIM_COMBINE_BYTES /* gradients that one collective reduces together, at most */,
-    SIM_RESERVED_BYTES,
-    SIM_CAPACITY_BYTES,
-    SIM_FRAGMENTATION_FRAC,
-    SIM_REMATERIALIZATION_MIN_BYTES,
-    SIM_MULTIPROCESSORS /* of a GPU: a product's tiles are dealt out to them; 0: products have no tiles */,
-    SIM_ATTENTION_EFFICIENCY_FRAC /* of flop_per_s, for products inside a flash attention kernel; 0: as any product */,
-    SIM_NVLS_BYTES_PER_S /* operand bytes of all-reduces that the switch sums, beside its steps; 0: unsupported */,
-    SIM_NVLS_STEP_S /* of such an all-reduce, once for each chunk of all channels */,
-    SIM_LL_BYTES_PER_S /* bus bandwidth of NCCL's protocol for few bytes, which sends a flag with each word */,
-    SIM_NVLS_RECKONED_FRAC /* a GPU's links: share of bandwidth that NCCL's cost model assumes for NVLS */,
-    SIM_RING_LL128_INSIDE /* not 0: rings of NCCL's protocol of 128 bytes stay inside nodes */,
-    SIM_HOST_LAUNCH_S /* of the host, for each kernel and collective that it starts; it runs ahead of the device */,
-    SIM_LOOP_LAUNCH_S /* the same of a start in a compiled loop over experts */,
-    SIM_HOST_WATCHED_S /* beside its launch, of each eager kernel under a Python dispatch mode */,
-    SIM_CHECKED_RANK_S /* of the host, for each rank of a collective whose arguments PyTorch compares before it */,
-    SIM_BLOCKED_LAUNCHES_FRAC /* of kernels that the host starts only when the one before has ended */,
-    SIM_DISPATCH_BYTES_PER_S /* that DeepEP's and HybridEP's kernels deliver to a GPU by NVLink; 0: all it carries */,
-    SIM_DCN_BYTES_PER_S /* of one device's share of the network between slices, one way */,
-    SIM_DCN_EFFICIENCY_FRAC,
-    SIM_HOST_UPDATE_BYTES_PER_S /* that a host reads and writes while it takes an optimizer's step */,
-    SIM_HOST_LINK_BYTES_PER_S /* of one device to its host's memory, one way */,
-    SIM_INT8_FLOP_FRAC /* of flop_per_s, as the others */,
-    SIM_ATTENTION_FORWARD_FRAC /* an attention kernel's share of flop_per_s; 0: as other products */,
-    SIM_ATTENTION_BACKWARD_FRAC,
-    SIM_ATTENTION_BACKWARD_PRODUCTS /* that its backward pass makes: 5 in one kernel, 7 in two */,
-    SIM_ATTENTION_BLOCK /* queries and keys of a block that the kernel takes or skips as a whole */,
-    SIM_ENGINE_EXPOSED_FRAC /* tensor and sequence collectives that overlap with Transformer Engine's fp8 products */,
-    SIM_NIC_EFFICIENCY_FRAC /* of nic_bytes_per_s; 0: as of links */,
-    SIM_PAIR_BYTES_PER_S /* between two GPUs alone, where no switch joins all: one link of several */,
-    SIM_COMMUNICATOR_BYTES /* of device memory, for each group of devices that NCCL joins */,
-    SIM_COMMUNICATORS /* groups that a device is in, with and */,
-    SIM_TENSOR_COMMUNICATORS /* in addition to these with tensor parallelism */,
-    SIM_BUCKETS_FRAC /* of half gradients that data parallelism copies before it sums them, unless state is sharded */,
-    SIM_SPLIT_BLOCKS_FRAC /* of a second block as the largest, which the allocator splits between microbatches */,
-    SIM_HELD_FRAC /* share of row-parallel results whose blocks wait for a stream */,
-    SIM_GATHER_POOL_FRAC /* share of gathered bytes copied out of a stream's own pool */,
-    SIM_MESSAGE_EFFICIENCY_FRAC /* share of a network card's rate that one sender of pipeline messages reaches */,
-    SIM_TILE_START_STEPS /* of a GPU's product: steps along the contraction that a tile's start and end take */,
-    SIM_TILE_PARTS /* of the contraction, at most, each added up by a block of its own */,
-    SIM_SOFTMAX_GRADIENT_FRAC /* of hbm_bytes_per_s, in a kernel that begins with the scores; 0: as other kernels */,
-    SIM_NORM_HBM_FRAC /* of hbm_bytes_per_s, in PyTorch's own kernels of norms; 0: as other kernels */,
-    SIM_UPDATE_HBM_FRAC /* and in those that go over all parameters: clipping and fused optimizers */,
-    SIM_RESULT_EXPOSED_FRAC /* a GPU's product: share of the result written after the last tile's computation */,
-    SIM_CONSTANT_COUNT
-};
 /* ---- NCCL's own numbers (nccl_table.c) ---- */
 
 enum sim_protocol { SIM_LL, SIM_LL128, SIM_SIMPLE, SIM_PROTOCOL_COUNT };

@@ -3,6 +3,7 @@
 #define SIM_PLAN_H
 
 #include "sim/machine/machine.h"
+#include "sim/plan/plan_keys.csv.h"
 
 /* ---- plan (checked_plan.c) ---- */
 
@@ -15,93 +16,8 @@ enum sim_memory_model { SIM_MODEL_UNSAID, SIM_MODEL_COMPILED, SIM_MODEL_LIVENESS
  * topologies only the executor runs it. */
 enum sim_form { SIM_AS_COMPILED, SIM_AS_PARTITIONED, SIM_AS_EXECUTED, SIM_AS_PARTITIONED_AND_EXECUTED };
 
-/* A plan in T5X's words, as text; "" or NULL is the default. One field a key, in the order of documents and help. */
-enum sim_key {
-    SIM_MODEL,
-    SIM_TOPOLOGY,
-    SIM_SUBMESH,
-    SIM_NUM_PARTITIONS,
-    SIM_ICI_MESH,
-    SIM_DCN_MESH,
-    SIM_SPLIT_PHYSICAL_AXES,
-    SIM_CONTIGUOUS_SUBMESHES,
-    SIM_JAX,
-    SIM_NUM_EXPERT_PARTITIONS,
-    SIM_RULES,
-    SIM_OVERRIDES,
-    SIM_INPUTS_LENGTH,
-    SIM_TARGETS_LENGTH,
-    SIM_BATCH_SIZE,
-    SIM_NUM_MICROBATCHES,
-    SIM_OPTIMIZER,
-    SIM_ADAFACTOR,
-    SIM_REMAT_POLICY,
-    SIM_DTYPE,
-    SIM_WEIGHT_DTYPE,
-    SIM_MOMENT_DTYPE,
-    SIM_GRADIENT_DTYPE,
-    SIM_FP8_RECIPE,
-    SIM_ATTENTION,
-    SIM_SCANNED,
-    SIM_LORA_RANK,
-    SIM_LORA_TARGETS,
-    SIM_DROPOUT_RATE,
-    SIM_OPTIMIZER_PARTITIONING,
-    SIM_SEQUENCE_PARALLEL,
-    SIM_PIPELINE_STAGES,
-    SIM_VIRTUAL_STAGES,
-    SIM_PIPELINE_SCHEDULE,
-    SIM_PIPELINE_PARTITION,
-    SIM_PIPELINE_SPLIT_RANK,
-    SIM_FIRST_STAGE_LAYERS,
-    SIM_PIPELINE_LAYERS,
-    SIM_PIPELINE_LAYOUT,
-    SIM_MTP_LAYERS,
-    SIM_CONTEXT_PARALLEL,
-    SIM_EXPERT_PARALLEL,
-    SIM_EXPERT_TENSOR_PARALLEL,
-    SIM_MOE_DISPATCHER,
-    SIM_MOE_IMBALANCE,
-    SIM_OVERLAP_MOE_A2A,
-    SIM_CUDA_GRAPHS,
-    SIM_CAPACITY_FACTOR,
-    SIM_CP_COMM_TYPE,
-    SIM_TP_COMM_OVERLAP,
-    SIM_OVERLAP_GRAD_REDUCE,
-    SIM_OVERLAP_PARAM_GATHER,
-    SIM_DDP_BUCKET_SIZE,
-    SIM_SOFTWARE,
-    SIM_SOFTWARE_VERSION,
-    SIM_COMPILE,
-    SIM_CPU_OFFLOAD,
-    SIM_COMPILER,
-    SIM_MEMORY_MODEL,
-    SIM_MEMORY_KIND,
-    SIM_MEMORY_STAGE,
-    SIM_LEARNING_RATE,
-    SIM_Z_LOSS,
-    SIM_LOSS_NORMALIZING_FACTOR,
-    SIM_LOSS,
-    SIM_SEED,
-    SIM_STEP,      /* the step: training, or one of inference */
-    SIM_DECODE_FN, /* from here on: inference */
-    SIM_NUM_DECODES,
-    SIM_TEMPERATURE,
-    SIM_TOPK,
-    SIM_TOPP,
-    SIM_ALPHA,
-    SIM_EOS_ID,
-    SIM_RESCALE_LOG_PROBS,
-    SIM_MAX_DECODE_LEN,
-    SIM_MAX_DECODE_STEP,
-    SIM_MIN_LOG_PROB,
-    SIM_MAX_DECODE_STEPS,
-    SIM_MAX_DECODE_STEPS_HARD_LIMIT,
-    SIM_PROMPT_WITH_TARGETS,
-    SIM_INPUTS_BIDIRECTIONAL_ATTENTION,
-    SIM_PARAMETER_DTYPE,
-    SIM_KEY_COUNT
-};
+/* A plan in T5X's words, as text; "" or NULL is the default. One field a key (enum
+ * sim_key, made of plan_keys.csv), in the order of documents and help. */
 struct sim_plan_text {
     const char *values[SIM_KEY_COUNT];
 };

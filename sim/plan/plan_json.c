@@ -1,14 +1,7 @@
 /* Plans as JSON, by the table of keys. */
-#include "sim/plan/plan.h"
+#include "sim/plan/plan_keys.h"
 
 #include <string.h>
-
-enum {
-    TEXT = 1 << BASE_JSON_STRING,
-    NUMBER = 1 << BASE_JSON_NUMBER,
-    LIST = 1 << BASE_JSON_ARRAY,
-    OBJECT = 1 << BASE_JSON_OBJECT
-};
 
 static enum base_status wrong_kind(const char *key, unsigned kinds, const struct base_json *value,
                                    struct base_error *error)

@@ -4,6 +4,14 @@
 
 #include "sim/plan/plan.h"
 
+/* Kinds of JSON, as the rows of keys name them. */
+enum {
+    TEXT = 1 << BASE_JSON_STRING,
+    NUMBER = 1 << BASE_JSON_NUMBER,
+    LIST = 1 << BASE_JSON_ARRAY,
+    OBJECT = 1 << BASE_JSON_OBJECT
+};
+
 /* Reads every word and number of a plan from its text or `usual`. Words come first, then whole numbers: the first
  * mistake in this order is reported. BASE_INPUT names the key. */
 enum base_status sim_plan_read_values(const struct sim_plan *usual, const struct sim_plan_text *text,
