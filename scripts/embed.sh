@@ -16,6 +16,8 @@ model/functions.csv) record=model_function prefix=MODEL_ last=MODEL_FUNCTION_COU
 model/traits.csv) record=model_trait prefix=MODEL_TRAIT_ last=MODEL_TRAIT_COUNT ;;
 model/config_keys.csv) record=key prefix= last=KEY_COUNT ;;
 sim/machine/profile_constants.csv) record=sim_constant prefix=SIM_ last=SIM_CONSTANT_COUNT ;;
+sim/machine/nccl.csv) record=sim_nccl_constant prefix=SIM_ last=SIM_NCCL_COUNT remarks=kind ;;
+sim/compile/passes.csv) record=sim_pass prefix=SIM_PASS_ last=SIM_PASS_COUNT remarks=compiler ;;
 sim/plan/plan_keys.csv) record=sim_key prefix=SIM_ last=SIM_KEY_COUNT ;;
 commands/commands.csv | lab/lab_commands.csv) record=commands_command ;;
 *.csv) record= ;;
@@ -33,7 +35,7 @@ END
     exit 0
     ;;
 esac
-awk -v file="$1" -v name="$name" -v record="$record" -v prefix="${prefix-}" -v last="${last-}" '
+awk -v file="$1" -v name="$name" -v record="$record" -v prefix="${prefix-}" -v last="${last-}" -v remarks="${remarks-}" '
 function fail(what) { print file ":" NR ": " what >"/dev/stderr"; failed = 1; exit 1 }
 
 function text(cell) {
@@ -97,9 +99,10 @@ function put_words(value,    words, i, at, beyond) {
     printf "}, "
 }
 
-# Columns: name and other texts (of charts even where they are empty); words; meaning, a comment; others are values.
+# Columns: the key (without one, the name in capitals); name and other texts (of charts even where they are empty);
+# words; remarks, of which meaning becomes a comment; others are values.
 function put_member(column, value, is_charted) {
-    if (column ~ /^(key|meaning)$/) return
+    if (column ~ /^(key|meaning|since|what|source)$/ || column == remarks) return
     if (column == "words" && record == "sim_key") { put_words(value); return }
     if (column == "field") { if (value != "") printf "FIELD(%s), ", value; return }
     if (column ~ /^(name|feature|option\.|example|fallback|t5x_lacks|chart\.[hba])/) {
@@ -109,12 +112,13 @@ function put_member(column, value, is_charted) {
 
 function put_enum(    r, i, of) {
     for (i = 1; i <= columns; i++) of[cells[0, i]] = i
+    for (r = 1; r < rows; r++) keys[r] = prefix ("key" in of ? cells[r, of["key"]] : toupper(cells[r, of["name"]]))
     printf "/* Made of %s. */\n#ifndef EMBEDDED_%s\n#define EMBEDDED_%s\nenum %s {\n", file, toupper(record), toupper(record), record
     for (r = 1; r < rows; r++)
-        printf "    %s%s,%s\n", prefix, cells[r, of["key"]], (cells[r, of["meaning"]] == "" ? "" : " /* " cells[r, of["meaning"]] " */")
+        printf "    %s,%s\n", keys[r], (cells[r, of["meaning"]] == "" ? "" : " /* " cells[r, of["meaning"]] " */")
     printf "    %s\n};\n#define %s_ROWS", last, toupper(record)
     for (r = 1; r < rows; r++) {
-        printf " \\\n    [%s%s] = {", prefix, cells[r, of["key"]]
+        printf " \\\n    [%s] = {", keys[r]
         for (i = 1; i <= columns; i++) put_member(cells[0, i], cells[r, i], cells[r, of["chart.place"]])
         printf "},"
     }

@@ -925,7 +925,7 @@ static void passes_are_older_than_the_software(struct base_arena *arena)
     for (assert_ok(base_csv_next(&csv, &more, &error), &error); more;
          assert_ok(base_csv_next(&csv, &more, &error), &error), count++) {
         assert_in_range(count, 0, SIM_PASS_COUNT - 1);
-        assert_string_equal(base_csv_field(&csv, base_csv_column(&csv, "pass")), sim_pass_name((enum sim_pass)count));
+        assert_string_equal(base_csv_field(&csv, base_csv_column(&csv, "name")), sim_pass_name((enum sim_pass)count));
         assert_true(*base_csv_field(&csv, base_csv_column(&csv, "source")));
         snprintf(since[count], sizeof since[count], "%s", base_csv_field(&csv, base_csv_column(&csv, "since")));
     }

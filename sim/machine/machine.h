@@ -6,6 +6,7 @@
 #include "model/gin/gin.h"
 #include "model/model.h"
 #include "sim/compile/compile.h"
+#include "sim/machine/nccl.csv.h"
 #include "sim/machine/profile_constants.csv.h"
 #include "sim/network/network.h"
 #include "sim/partition/partition.h"
@@ -16,38 +17,9 @@
 
 /* ---- profile (profile.c): every constant with its source; enum sim_constant is made of profile_constants.csv ---- */
 
-/* ---- NCCL's own numbers (nccl_table.c) ---- */
+/* ---- NCCL's own numbers (nccl_table.c); enum sim_nccl_constant is made of nccl.csv, which describes each ---- */
 
 enum sim_protocol { SIM_LL, SIM_LL128, SIM_SIMPLE, SIM_PROTOCOL_COUNT };
-/* Rows of nccl.csv, which describes each. */
-enum sim_nccl_constant {
-    SIM_RING_BASE_S,
-    SIM_RING_INSIDE_STEP_S,
-    SIM_RING_BETWEEN_STEP_S,
-    SIM_RING_LEAST_STEP_S,
-    SIM_RING_INSIDE_FRAC,
-    SIM_RING_BETWEEN_FRAC,
-    SIM_RING_PLATEAU_SHARE,
-    SIM_RING_PLATEAU_BYTES,
-    SIM_RING_RAMP_SHARE,
-    SIM_RING_RAMP_BYTES,
-    SIM_RING_CHANNELS,
-    SIM_RING_CHANNEL_BYTES,
-    SIM_RING_CHANNEL_BYTES_BY_RANK,
-    SIM_TREE_BASE_S,
-    SIM_TREE_INSIDE_STEP_S,
-    SIM_TREE_BETWEEN_STEP_S,
-    SIM_TREE_OF_BUS_FRAC,
-    SIM_TREE_PROTOCOL_FRAC,
-    SIM_TREE_CHANNEL_BYTES,
-    SIM_NVLS_BASE_S,
-    SIM_NVLS_RECKONED_BASE_S,
-    SIM_NVLS_STAGES,
-    SIM_NVLS_BETWEEN_STEP_S,
-    SIM_NVLS_RECKONED_FRAC_OF_LINKS,
-    SIM_NVLS_LEAST_GPUS,
-    SIM_NCCL_COUNT
-};
 enum { SIM_MOST_TREE_SIZES = 32, SIM_MOST_NVLS_CHUNKS = 16 };
 struct sim_nccl {
     double of[SIM_NCCL_COUNT][SIM_PROTOCOL_COUNT];

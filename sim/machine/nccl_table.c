@@ -4,41 +4,15 @@
 
 #include <string.h>
 
-extern const struct base_table embedded_sim_machine_nccl_csv, embedded_sim_machine_nccl_trees_csv,
-    embedded_sim_machine_nccl_chunks_csv, embedded_sim_machine_nccl_limits_csv;
+extern const struct base_table embedded_sim_machine_nccl_trees_csv, embedded_sim_machine_nccl_chunks_csv,
+    embedded_sim_machine_nccl_limits_csv;
 
+/* 0: no such protocol, or nothing that the constant is about. */
 static const struct {
-    const char *algorithm, *constant;
-} names[SIM_NCCL_COUNT] = {
-    [SIM_RING_BASE_S] = {"ring", "base_s"},
-    [SIM_RING_INSIDE_STEP_S] = {"ring", "inside_step_s"},
-    [SIM_RING_BETWEEN_STEP_S] = {"ring", "between_step_s"},
-    [SIM_RING_LEAST_STEP_S] = {"ring", "least_step_s"},
-    [SIM_RING_INSIDE_FRAC] = {"ring", "inside_frac"},
-    [SIM_RING_BETWEEN_FRAC] = {"ring", "between_frac"},
-    [SIM_RING_PLATEAU_SHARE] = {"ring", "plateau_share"},
-    [SIM_RING_PLATEAU_BYTES] = {"ring", "plateau_bytes"},
-    [SIM_RING_RAMP_SHARE] = {"ring", "ramp_share"},
-    [SIM_RING_RAMP_BYTES] = {"ring", "ramp_bytes"},
-    [SIM_RING_CHANNELS] = {"ring", "channels"},
-    [SIM_RING_CHANNEL_BYTES] = {"ring", "channel_bytes"},
-    [SIM_RING_CHANNEL_BYTES_BY_RANK] = {"ring", "channel_bytes_by_rank"},
-    [SIM_TREE_BASE_S] = {"tree", "base_s"},
-    [SIM_TREE_INSIDE_STEP_S] = {"tree", "inside_step_s"},
-    [SIM_TREE_BETWEEN_STEP_S] = {"tree", "between_step_s"},
-    [SIM_TREE_OF_BUS_FRAC] = {"tree", "of_bus_frac"},
-    [SIM_TREE_PROTOCOL_FRAC] = {"tree", "protocol_frac"},
-    [SIM_TREE_CHANNEL_BYTES] = {"tree", "channel_bytes"},
-    [SIM_NVLS_BASE_S] = {"nvls", "base_s"},
-    [SIM_NVLS_RECKONED_BASE_S] = {"nvls", "reckoned_base_s"},
-    [SIM_NVLS_STAGES] = {"nvls", "stages"},
-    [SIM_NVLS_BETWEEN_STEP_S] = {"nvls", "between_step_s"},
-    [SIM_NVLS_RECKONED_FRAC_OF_LINKS] = {"nvls", "reckoned_frac"},
-    [SIM_NVLS_LEAST_GPUS] = {"nvls", "least_gpus"},
-};
+    double ll, ll128, simple;
+} constants[] = {SIM_NCCL_CONSTANT_ROWS};
 
-static const struct base_table *const constants = &embedded_sim_machine_nccl_csv,
-                                      *const trees = &embedded_sim_machine_nccl_trees_csv,
+static const struct base_table *const trees = &embedded_sim_machine_nccl_trees_csv,
                                       *const chunks = &embedded_sim_machine_nccl_chunks_csv,
                                       *const limits = &embedded_sim_machine_nccl_limits_csv;
 
@@ -93,23 +67,11 @@ static enum base_status read_chunks(struct sim_nccl *out, struct base_error *err
 /* The tables are built in: an error in them is internal. */
 enum base_status sim_nccl_read(struct sim_nccl *out, struct base_error *error)
 {
-    bool seen[SIM_NCCL_COUNT] = {false};
-    for (int row = 0; row < constants->row_count; row++) {
-        const char *algorithm = base_table_value(constants, row, "algorithm"),
-                   *name = base_table_value(constants, row, "constant");
-        int i = 0;
-        while (i < SIM_NCCL_COUNT &&
-               (strcmp(names[i].algorithm, algorithm) != 0 || strcmp(names[i].constant, name) != 0))
-            i++;
-        if (i == SIM_NCCL_COUNT)
-            return base_fail(error, BASE_INTERNAL, "nccl.csv: unknown row: %s of %s", name, algorithm);
-        BASE_TRY(read_protocols(constants, row, out->of[i], error));
-        seen[i] = true;
+    for (int i = 0; i < SIM_NCCL_COUNT; i++) {
+        out->of[i][SIM_LL] = constants[i].ll;
+        out->of[i][SIM_LL128] = constants[i].ll128;
+        out->of[i][SIM_SIMPLE] = constants[i].simple;
     }
-    for (int i = 0; i < SIM_NCCL_COUNT; i++)
-        if (!seen[i])
-            return base_fail(error, BASE_INTERNAL, "nccl.csv: %s of %s is missing", names[i].constant,
-                             names[i].algorithm);
     BASE_TRY(read_trees(out, error));
     return read_chunks(out, error);
 }
