@@ -123,7 +123,7 @@ enum model_position_encoding {
     MODEL_POSITION_NONE,
     MODEL_POSITION_ALIBI /* scores fall with the distance, by a slope of each head (arXiv:2108.12409) */
 };
-enum model_norm { MODEL_NORM_RMS, MODEL_NORM_LAYER /* with mean and bias */ };
+enum model_norm { MODEL_NORM_RMS, MODEL_NORM_LAYER /* with mean and bias */, MODEL_NORM_UNBIASED_LAYER };
 
 struct model_config {
     char name[512]; /* as given: a zoo name or the inline text */
@@ -189,6 +189,8 @@ enum base_status model_zoo_line(struct base_arena *arena, const char *name, cons
 const char *model_zoo_meant(const struct model_zoo_model *models, int count, const char *text);
 /* The zoo's own name of a model in any of these spellings; NULL: it is none of the zoo. */
 const char *model_zoo_name(struct base_arena *arena, const char *text);
+/* BASE_INPUT for families whose architecture is known and not modelled, with the part that is not. */
+enum base_status model_check_modelled(const char *text, struct base_error *error);
 /* The shortest name of the zoo that begins and ends as text does, with more between (t5_1_1_xxl of "t5-xxl"), or
  * NULL. */
 const char *model_zoo_longer(const struct model_zoo_model *models, int count, const char *text);

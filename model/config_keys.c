@@ -17,7 +17,7 @@ const char *model_activation_name(enum model_activation activation)
 
 /* Words of keys, in enum order. */
 static const char *const position_encodings[] = {"relative_bias", "rotary", "learned", "none", "alibi"};
-static const char *const norms[] = {"rms", "layer"};
+static const char *const norms[] = {"rms", "layer", "unbiased_layer"};
 static const char *const norm_placements[] = {"before", "behind", "both"};
 static const char *const router_scores[] = {"softmax", "sigmoid"};
 static const char *const biased[] = {"qkv", "out", "mlp", "logits", "router"}; /* bits of enum model_bias */

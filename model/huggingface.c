@@ -418,6 +418,7 @@ static enum base_status find_family(struct reading *r, const char *model_type)
         names[i] = families[i].model_type;
         if (!strcmp(model_type, names[i])) r->family = &families[i];
     }
+    if (!r->family) BASE_TRY(model_check_modelled(model_type, r->error));
     return r->family ? BASE_OK
                      : base_fail_unknown(r->error, BASE_INPUT, "model_type", model_type, names, BASE_COUNT(families));
 }

@@ -36,7 +36,7 @@ static int in_statistics_dtype(struct builder *builder, const char *name, int x,
                          base_print(builder->arena, "%s->%s", rows, rows), builder_statistics_dtype(builder), role, x);
 }
 
-/* A layer norm first subtracts the mean; it also adds a bias. */
+/* A layer norm first subtracts the mean; most add a bias. */
 static int centered(struct builder *builder, const char *name, int wide, const char *rows)
 {
     const char *kept = base_print(builder->arena, "%.*s", (int)strlen(rows) - 1, rows);
@@ -60,12 +60,12 @@ static int masked(struct builder *builder, const char *name, int x, char length)
 int model_builder_norm(struct builder *builder, const char *name, int x, char length)
 {
     const char *rows = builder_letters(builder, "bqe", length, length);
-    bool whole = builder->config->norm == MODEL_NORM_LAYER;
+    const enum model_norm norm = builder->config->norm;
     int first = builder->program->blocks[builder->block].op_count;
     int wide = in_statistics_dtype(builder, name, x, rows, MODEL_ROLE_NORM_INPUT);
-    if (whole) wide = centered(builder, name, wide, rows);
+    if (norm != MODEL_NORM_RMS) wide = centered(builder, name, wide, rows);
     int normed = over_root_mean_square(builder, name, wide, rows, 1);
-    if (whole) {
+    if (norm == MODEL_NORM_LAYER) {
         int bias = model_builder_weight(builder, base_print(builder->arena, "%s/bias", name), "e", "e");
         normed = builder_apply(builder, MODEL_MAP, MODEL_BIAS, base_print(builder->arena, "%s/bias", name),
                                base_print(builder->arena, "%s,e->%s", rows, rows), builder->dtype, MODEL_ROLE_FUSED,

@@ -30,6 +30,7 @@ static enum base_status unknown_model(struct base_arena *arena, const char *text
     for (int i = 0; i < count; i++) names[i] = models[i].name;
     if (base_is_file(text))
         return base_fail(error, BASE_INPUT, "\"%.200s\" is a file; a model in a file is written @%.200s", text, text);
+    BASE_TRY(model_check_modelled(text, error));
     const char *nearest = model_zoo_longer(models, count, text);
     if (!nearest) nearest = base_nearest(text, names, count);
     return base_fail(

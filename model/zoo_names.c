@@ -27,12 +27,23 @@ static const struct {
                 {"phi4", "phi414b"},
                 {"mistralnemo", "mistralnemo12b"},
                 {"bloom", "bloom176b"},
-                {"deepseekr1", "deepseekv3"}};
+                {"deepseekr1", "deepseekv3"},
+                {"dbrx", "dbrx132b"}};
 
 /* Endings that do not change a model's size: tuning, release, storage. */
 static const char *const endings[] = {"instruct", "chat", "base", "it",   "pt",   "hf",   "4k",
                                       "8k",       "128k", "v01",  "v02",  "v03",  "0324", "0414",
                                       "0528",     "0924", "2407", "2501", "2507", "text"};
+
+/* Families by the beginnings of their folded names, and what of them is not modelled. */
+static const char *const unmodelled[][2] = {
+    {"llama4", "attention in chunks, and layers without positions"},
+    {"qwen3next", "linear attention"},
+    {"qwen35", "linear attention"},
+    {"mamba", "state-space layers"},
+    {"jamba", "state-space layers"},
+    {"nemotronh", "state-space layers"},
+};
 
 static void fold(const char *text, char folded[LONGEST_NAME])
 {
@@ -88,6 +99,17 @@ const char *model_zoo_meant(const struct model_zoo_model *models, int count, con
     const char *found = find_named(models, count, wanted);
     while (!found && cut_ending(wanted)) found = find_named(models, count, wanted);
     return found;
+}
+
+enum base_status model_check_modelled(const char *text, struct base_error *error)
+{
+    char folded[LONGEST_NAME];
+    fold(text, folded);
+    for (int i = 0; i < BASE_COUNT(unmodelled); i++)
+        if (!strncmp(folded, unmodelled[i][0], strlen(unmodelled[i][0])))
+            return base_fail(error, BASE_INPUT, "%.60s is not modelled: it has %s; use another model", text,
+                             unmodelled[i][1]);
+    return BASE_OK;
 }
 
 /* Whether folded starts and ends like wanted and is longer: t5_1_1_xxl for "t5-xxl". */

@@ -52,6 +52,7 @@ static void configs_that_are_not_modelled_are_told_by_name(struct base_arena *ar
         const char *text, *part;
     } rows[] = {
         {"{\"model_type\":\"lama\"}", "did you mean llama"},
+        {"{\"model_type\":\"llama4_text\"}", "llama4_text is not modelled: it has attention in chunks"},
         {"{\"model_type\":3}", "model_type: is no name"},
         {"{\"text_config\":{}}", "model_type: is no name"},
         {"{\"model_type\":\"llama\"}", "num_hidden_layers|n_layer: missing"},
@@ -124,7 +125,10 @@ static void models_are_found_as_people_write_them(struct base_arena *arena)
                                           {"google/gemma-3-4b-pt", "gemma3_4b"},
                                           {"allenai/OLMo-2-1124-7B", "olmo2_7b"},
                                           {"microsoft/phi-4", "phi4_14b"},
-                                          {"bigscience/bloom", "bloom_176b"}};
+                                          {"bigscience/bloom", "bloom_176b"},
+                                          {"facebook/opt-2.7b", "opt_2_7b"},
+                                          {"mosaicml/mpt-7b", "mpt_7b"},
+                                          {"databricks/dbrx-instruct", "dbrx_132b"}};
     const struct model_zoo_model *models;
     int count;
     models = model_zoo(arena, &count);

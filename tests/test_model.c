@@ -541,10 +541,14 @@ static void decoders_have_their_published_sizes(struct base_arena *arena)
         const char *name;
         int64_t parameters;
     } rows[] = {
-        {"llama2_7b", 6738415616},     {"llama2_13b", 13015864320},          {"llama2_70b", 68976648192},
-        {"llama3_8b", 8030261248},     {"llama3_70b", 70553706496},          {"llama3_405b", 405853388800},
-        {"mistral_7b", 7241732096},    {"gemma_7b", 786825216 + 7751248896}, {"gpt3_175b", 174604259328},
-        {"mixtral_8x7b", 46702792704}, {"mixtral_8x22b", 140620634112},
+        {"llama2_7b", 6738415616},       {"llama2_13b", 13015864320},
+        {"llama2_70b", 68976648192},     {"llama3_8b", 8030261248},
+        {"llama3_70b", 70553706496},     {"llama3_405b", 405853388800},
+        {"mistral_7b", 7241732096},      {"gemma_7b", 786825216 + 7751248896},
+        {"gpt3_175b", 174604259328},     {"mixtral_8x7b", 46702792704},
+        {"mixtral_8x22b", 140620634112}, {"opt_2_7b", 2651596800},
+        {"mpt_7b", 6649286656},          {"mpt_30b", 29957200896},
+        {"dbrx_132b", 131596523520},
     };
     for (int i = 0; i < BASE_COUNT(rows); i++) {
         const struct model_parameter *parameters;
@@ -670,7 +674,7 @@ static void models_that_are_none_are_refused(struct base_arena *arena)
         {"encoder_decoder:" GOOD ",num_layers=2,position_encoding=rotary", "decoder-only models alone"},
         {"encoder_decoder:" GOOD ",num_layers=2,sliding_window=8", "decoder-only models alone"},
         {"decoder_only:" GOOD ",num_layers=2,position_encoding=rotray", "\"rotray\" is unknown"},
-        {"decoder_only:" GOOD ",num_layers=2,norm=batch", "rms or layer"},
+        {"decoder_only:" GOOD ",num_layers=2,norm=batch", "rms, layer or unbiased_layer"},
         {"decoder_only:" GOOD ",num_layers=2,sliding_window_every=2", "requires sliding_window"},
         {"decoder_only:" GOOD ",num_layers=2,num_positions=8", "position_encoding=learned"},
         {"decoder_only:emb_dim=8,num_heads=4,head_dim=3,mlp_dim=16,vocab_size=32,num_layers=2,position_encoding=rotary",

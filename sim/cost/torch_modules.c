@@ -78,7 +78,7 @@ static int rms_norm(struct torch_transformer *m, int x, int weight, int64_t rows
 int sim_torch_norm(struct torch_transformer *m, int x, int weight, int bias, int64_t rows)
 {
     struct torch_tape *t = &m->tape;
-    if (m->config->norm != MODEL_NORM_LAYER) return rms_norm(m, x, weight, rows);
+    if (m->config->norm == MODEL_NORM_RMS) return rms_norm(m, x, weight, rows);
     const int out = sim_tape_new(t, elements_of(m, x), width_of(m, x), false),
               statistics = sim_tape_new(t, 2 * rows, WIDE, false);
     sim_tape_note(t, TORCH_LAYER_NORM, out, (const int[]){x, weight, bias}, 3, (const int[]){x, statistics}, 2);
