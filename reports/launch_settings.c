@@ -168,6 +168,18 @@ static void put_megatron_experts(const struct sim_plan *plan, struct base_text *
     put_lines(lines, BASE_COUNT(lines), out);
 }
 
+/* The whole iteration, or "transformer_engine: attn+moe_router" as its two options. */
+static const char *megatron_graphs(struct base_arena *arena, const struct sim_plan *plan)
+{
+    const char *text = plan->cuda_graphs_text, *colon = strchr(text, ':');
+    if (plan->cuda_graphs & SIM_GRAPHED_STEP) return "--cuda-graph-impl full_iteration";
+    char *modules = base_copy(arena, colon ? colon + 1 + strspn(colon + 1, " ") : text);
+    for (char *at = modules; *at; at++)
+        if (strchr(",+", *at)) *at = ' ';
+    return base_print(arena, "--cuda-graph-impl %s\n--cuda-graph-modules %s",
+                      strncmp(text, "local:", 6) ? "transformer_engine" : "local", modules);
+}
+
 void reports_put_megatron(const struct sim_plan *plan, const struct reports_torch_sizes *sizes, struct base_text *out)
 {
     const struct reports_number numbers[] = {
@@ -175,6 +187,9 @@ void reports_put_megatron(const struct sim_plan *plan, const struct reports_torc
          plan->pipeline.chunks > 1 ? plan->config->num_decoder_layers / (sizes->stages * plan->pipeline.chunks)
                                    : reports_left_out},
         {"context-parallel-size", sizes->context > 1 ? sizes->context : reports_left_out},
+        {"ddp-bucket-size", plan->ddp_bucket_size                ? plan->ddp_bucket_size
+                            : strcmp(plan->software_version, "") ? (int64_t)plan->placement->profile.bucket_parameters
+                                                                 : reports_left_out},
     };
     const char *layout = plan->pipeline.layers ? megatron_layout(out->arena, plan) : "";
     const struct line lines[] = {
@@ -192,6 +207,8 @@ void reports_put_megatron(const struct sim_plan *plan, const struct reports_torc
          plan->overlaps[SIM_OVERLAP_PARAMETERS] && plan->optimizer_partitioning == SIM_STATE_OVER_DATA},
         {"--fp8-format hybrid", plan->options.dtype == MODEL_FP8},
         {"# of a later Megatron-LM than the others\n--grad-reduce-in-bf16", has_half_gradients(plan)},
+        {plan->cuda_graphs ? megatron_graphs(out->arena, plan) : "", plan->cuda_graphs},
+        {"--overlap-moe-expert-parallel-comm", plan->overlaps_exchanges},
         {"--optimizer adam", true},
     };
     const bool rotary = plan->config->position_encoding == MODEL_POSITION_ROTARY; /* it has these, and learned ones */

@@ -99,6 +99,22 @@ static void put_sequence(struct import_draft *draft)
         model_import_put(draft, "sequence_parallel", "0");
 }
 
+/* Modules of a layer, the whole layer if none is named, or the whole iteration. Graphs came with core 0.14; rows of
+ * import_defaults.csv say the version with its kernels, and Megatron-LM's own defaults beside it. */
+static void put_graphs(struct import_draft *draft)
+{
+    const char *by = model_import_said(draft, ".graphs", "none"),
+               *modules = joined(draft->arena, model_import_said(draft, ".graph_modules", ""));
+    if (!strcmp(by, "none")) return;
+    if (!*modules || !strcmp(modules, "full"))
+        modules = model_import_slot(draft, "model.num_experts") ? "attn+moe" : "attn+mlp";
+    const bool whole = !strcmp(by, "full_iteration") || strstr(modules, "full_iteration");
+    model_import_put(draft, "cuda_graphs",
+                     whole ? "full_iteration" : base_print(draft->arena, "%s:%.100s", by, modules));
+    if (model_import_slot(draft, "model.num_experts"))
+        model_import_default(draft, "expert_tensor_parallel", model_import_said(draft, ".tensor", "1"));
+}
+
 enum base_status model_import_megatron(struct import_draft *draft)
 {
     BASE_TRY(put_stages(draft));
@@ -106,6 +122,7 @@ enum base_status model_import_megatron(struct import_draft *draft)
     BASE_TRY(put_remat(draft));
     BASE_TRY(put_mlp(draft));
     put_vocabulary(draft);
+    put_graphs(draft);
     if (!strcmp(draft->kind, "megatron") && model_import_slot(draft, ".fp8")) model_import_put(draft, "dtype", "fp8");
     model_import_defaults(draft);
     if (!strcmp(model_import_said(draft, "model.position_encoding", ""), "learned") &&
