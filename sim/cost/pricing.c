@@ -329,8 +329,9 @@ static double hide(const struct sim_cost_context *p, const struct sim_unit_costs
         sum_s[by] += count * prices->collectives_s[step->what];
         started[by] += count * prices->launched_frac[step->what];
     }
+    const double in_chunks_s = fmin(sum_s[IN_CHUNKS], p->exposed_s); /* the clock has hidden messages of a ring */
     const double hidden_s[HIDDEN_COUNT] = {
-        [IN_CHUNKS] = (1 - p->placement->profile.constants[SIM_ENGINE_EXPOSED_FRAC]) * sum_s[IN_CHUNKS],
+        [IN_CHUNKS] = (1 - p->placement->profile.constants[SIM_ENGINE_EXPOSED_FRAC]) * in_chunks_s,
         [BUCKETS_OF_GRADIENTS] =
             hidden_buckets_s(p, sum_s[BUCKETS_OF_GRADIENTS], started[BUCKETS_OF_GRADIENTS], pass_s[MODEL_BACKWARD]),
         [BUCKETS_OF_PARAMETERS] =
