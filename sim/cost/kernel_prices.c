@@ -105,10 +105,11 @@ static double experts_apart(const struct sim_cost_context *p, const struct sim_p
 
 /* A product per expert is launched in several streams, after its casts; the gates' product is one. In a loop the host's
  * cost is the launch alone; elsewhere a module's first launch includes its Python. */
-static double host_s(const struct sim_cost_context *p, const struct sim_price_kernel *kernel, double launches)
+static double host_s(const struct sim_cost_context *p, const struct sim_price_kernel *kernel, double launches,
+                     double copies)
 {
     const double *c = p->placement->profile.constants;
-    const double own = expert_launches(p, kernel), experts = experts_apart(p, kernel),
+    const double own = expert_launches(p, kernel) + copies, experts = experts_apart(p, kernel),
                  products = 2.0 / (1 + p->plan->config->mlp_activation_count);
     return (launches - own) * c[SIM_HOST_LAUNCH_S] +
            c[SIM_LOOP_LAUNCH_S] * (own + products * (experts + expert_casts(p, kernel, experts)));
@@ -220,13 +221,14 @@ static struct sim_priced_kernel price_kernel(const struct sim_cost_context *p, c
     priced.bytes *= split.traffic;
     priced.launches = kernel->chain.bytes_per_element > 0 ? kernel->chain.kernels : split.launches;
     const bool fused = kernel->rows && sim_experts_are_fused(p);
+    struct sim_expert_copies copies = {0};
     if (kernel->rows) {
         if (fused && kernel->rows == SIM_ROWS_GATED) priced.bytes = priced.launches = 0;
-        const struct sim_expert_copies copies = sim_expert_copies(p, kernel->rows, largest_elements(p, kernel));
+        copies = sim_expert_copies(p, kernel->rows, largest_elements(p, kernel));
         priced.bytes += copies.bytes, priced.launches += copies.launches;
     }
     priced.launches += expert_launches(p, kernel);
-    priced.host_s = host_s(p, kernel, priced.launches);
+    priced.host_s = host_s(p, kernel, priced.launches, copies.launches);
     priced.launches += expert_casts(p, kernel, experts_apart(p, kernel));
     const double attention_rate = kernel->attention ? sim_attention_rate_frac(p, kernel->attention) : 0;
     if (attention_rate > 0) {

@@ -336,7 +336,7 @@ static double hide(const struct sim_cost_context *p, const struct sim_unit_costs
             hidden_buckets_s(p, sum_s[BUCKETS_OF_GRADIENTS], started[BUCKETS_OF_GRADIENTS], pass_s[MODEL_BACKWARD]),
         [BUCKETS_OF_PARAMETERS] =
             hidden_buckets_s(p, sum_s[BUCKETS_OF_PARAMETERS], started[BUCKETS_OF_PARAMETERS], pass_s[MODEL_FORWARD]),
-        [EXCHANGES] = (1 - exchange_taken_frac(p)) *
+        [EXCHANGES] = (1 - exchange_taken_frac(p)) * p->plan->paired_frac *
                       fmin(sum_s[EXCHANGES], p->totals_s[SIM_BY_COMPUTE] + p->totals_s[SIM_BY_MEMORY])};
     for (int by = 0; by < HIDDEN_COUNT; by++) {
         if (sum_s[by] > 0) frac[by] = hidden_s[by] / sum_s[by];

@@ -283,6 +283,15 @@ enum base_status sim_plan_read_keys(struct base_arena *arena, const struct sim_p
     return check_pipeline(text, plan, error);
 }
 
+/* Forward passes before a stage's first backward pass, and as many backward passes at the end, have none of another
+ * microbatch beside them: of each chunk as many as there are stages, in the mean (Megatron-LM core_v0.16.0
+ * megatron/core/pipeline_parallel/schedules.py, get_pp_rank_microbatches; combined_1f1b.py). */
+static double paired_frac(const struct sim_plan *plan)
+{
+    const double alone_frac = (double)plan->pipeline.stages / (double)plan->num_microbatches;
+    return alone_frac < 1 ? 1 - alone_frac : 0;
+}
+
 enum base_status sim_plan_check_whole(struct base_arena *arena, const struct sim_plan_text *text, enum model_step step,
                                       struct sim_plan *plan, struct base_error *error)
 {
@@ -303,6 +312,7 @@ enum base_status sim_plan_check_whole(struct base_arena *arena, const struct sim
     if (plan->placement->topology.kind == TOPO_LOCAL)
         plan->form = sim_runs_passes(plan) ? SIM_AS_EXECUTED : SIM_AS_PARTITIONED_AND_EXECUTED;
     plan->options.microbatches = plan->num_microbatches > 1;
+    plan->paired_frac = paired_frac(plan);
     const bool rings = sim_plan_rings(plan);
     plan->options.ring_devices = rings ? (int)plan->context_parallel : 0;
     plan->options.gathers_keys = sim_plan_gathers_keys(plan);

@@ -174,6 +174,7 @@ struct sim_plan {
     const char *cuda_graphs_text;
     unsigned cuda_graphs;     /* bits of enum sim_graphed */
     bool overlaps_exchanges;  /* tokens of one microbatch go to their experts while another one is computed */
+    double paired_frac;       /* share of passes that have one of another microbatch beside them */
     double capacity_factor;   /* rows of each expert's buffer over the mean's; 0: nothing is dropped */
     int64_t context_parallel; /* devices that a sequence is over */
     enum sim_cp_comm_type cp_comm_type;

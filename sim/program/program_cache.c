@@ -422,6 +422,7 @@ struct base_memo *sim_memo_priced(struct sim_cache *cache, const struct sim_plan
     base_memo_bytes(memo, &plan->expert_parallel, sizeof plan->expert_parallel);
     base_memo_bytes(memo, &plan->moe_dispatcher, sizeof plan->moe_dispatcher);
     base_memo_bytes(memo, &plan->overlaps_exchanges, sizeof plan->overlaps_exchanges);
+    if (plan->overlaps_exchanges) base_memo_bytes(memo, &plan->paired_frac, sizeof plan->paired_frac);
     base_memo_bytes(memo, &plan->cuda_graphs, sizeof plan->cuda_graphs);
     return memo;
 }
