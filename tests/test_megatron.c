@@ -178,6 +178,25 @@ static void experts_are_reached_as_their_dispatcher_does(struct base_arena *aren
     assert_true(sharded < replicated / 4 && sharded > replicated / 32);
 }
 
+/* The first forward pass and the last backward pass have none of another microbatch beside them. */
+static void more_microbatches_hide_more_exchanges(struct base_arena *arena)
+{
+    static const char *const counts[] = {"1", "2", "8"};
+    double before_frac = 2;
+    for (int i = 0; i < BASE_COUNT(counts); i++) {
+        const char *const given[][2] = {{"pipeline_stages", "1"},        {"model", "deepseek_v3:num_layers=5"},
+                                        {"num_microbatches", counts[i]}, {"batch_size", "2048"},
+                                        {"targets_length", "4096"},      {"expert_parallel", "32"},
+                                        {"moe_dispatcher", "alltoall"},  {"overlap_moe_a2a", "1"}};
+        const struct sim_prediction p = predict(arena, given, BASE_COUNT(given));
+        const double exposed_frac = p.exposed_communication_s / p.communication_s;
+        TEST_ROW("%s: %g", counts[i], exposed_frac);
+        assert_true(exposed_frac < before_frac - 0.1);
+        if (!i) assert_near(exposed_frac, 1, 1e-9);
+        before_frac = exposed_frac;
+    }
+}
+
 /* Experts that no devices share are over whole tensor-parallel groups, each device of which sends its own part of a
  * sequence; shared ones are sent the whole by each. */
 static void parts_of_sequences_go_to_whole_experts(struct base_arena *arena)
@@ -329,6 +348,7 @@ static const struct test tests[] = {
     TEST(layers_of_multi_token_prediction_weigh_on_the_last_stage),
     TEST(blocks_of_small_floats_are_faster),
     TEST(experts_are_reached_as_their_dispatcher_does),
+    TEST(more_microbatches_hide_more_exchanges),
     TEST(parts_of_sequences_go_to_whole_experts),
     TEST(a_release_has_kernels_of_its_own),
     TEST(the_device_waits_for_the_host),

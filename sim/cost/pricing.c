@@ -309,6 +309,29 @@ static double hidden_buckets_s(const struct sim_cost_context *p, double sum_s, d
            fmin(pass_s / (double)p->sizes[MODEL_MICROBATCHES], sum_s * (1 - 1 / fmax(1, started)));
 }
 
+/* Megatron-LM runs each exchange of a layer beside one part of another microbatch's pass: dispatch beside the experts'
+ * backward pass, its gradient beside their forward pass, the return beside attention's backward pass, its gradient
+ * beside attention's forward pass (core_v0.16.0 megatron/core/models/common/model_chunk_schedule_plan.py). */
+struct pairs {
+    double exchange_s[2][2], beside_s[2][2]; /* forward, backward; of attention, of experts */
+};
+
+static void add_to_pairs(struct pairs *pairs, const struct sim_price_step *step, bool exchange, double s)
+{
+    const int way = step->phase == MODEL_BACKWARD;
+    if (step->phase == MODEL_OPTIMIZER) return;
+    if (exchange) pairs->exchange_s[way][strstr(step->name, "expert/returned") == NULL] += s;
+    else if (!step->communicates) pairs->beside_s[way][strstr(step->name, "/mlp/") != NULL] += s;
+}
+
+static double paired_s(const struct pairs *pairs)
+{
+    double sum_s = 0;
+    for (int way = 0; way < 2; way++)
+        for (int part = 0; part < 2; part++) sum_s += fmin(pairs->exchange_s[way][part], pairs->beside_s[!way][part]);
+    return sum_s;
+}
+
 /* Hides a share of all collectives of one kind of overlap. Returns the seconds of all of them. */
 static double hide(const struct sim_cost_context *p, const struct sim_unit_costs *prices, double frac[HIDDEN_COUNT])
 {
@@ -317,15 +340,19 @@ static double hide(const struct sim_cost_context *p, const struct sim_unit_costs
     if (!overlaps[SIM_OVERLAP_TENSOR] && !overlaps[SIM_OVERLAP_GRADIENTS] && !overlaps[SIM_OVERLAP_PARAMETERS] &&
         !p->plan->overlaps_exchanges)
         return 0;
+    struct pairs pairs = {0};
     double sum_s[HIDDEN_COUNT] = {0}, started[HIDDEN_COUNT] = {0}, pass_s[MODEL_OPTIMIZER + 1] = {0}, all_s = 0;
     for (int i = 0; i < p->list->step_count; i++) {
         const struct sim_price_step *step = &p->list->steps[i];
         const double count = prices->repeats[step->repeats];
         if (!step->communicates) {
-            pass_s[step->phase] += count * sim_alone_s(p, &prices->kernels[step->what]);
+            const double alone_s = count * sim_alone_s(p, &prices->kernels[step->what]);
+            pass_s[step->phase] += alone_s;
+            add_to_pairs(&pairs, step, false, alone_s);
             continue;
         }
         const enum hidden by = hidden_by(p, step);
+        if (by == EXCHANGES) add_to_pairs(&pairs, step, true, count * prices->collectives_s[step->what]);
         sum_s[by] += count * prices->collectives_s[step->what];
         started[by] += count * prices->launched_frac[step->what];
     }
@@ -336,8 +363,7 @@ static double hide(const struct sim_cost_context *p, const struct sim_unit_costs
             hidden_buckets_s(p, sum_s[BUCKETS_OF_GRADIENTS], started[BUCKETS_OF_GRADIENTS], pass_s[MODEL_BACKWARD]),
         [BUCKETS_OF_PARAMETERS] =
             hidden_buckets_s(p, sum_s[BUCKETS_OF_PARAMETERS], started[BUCKETS_OF_PARAMETERS], pass_s[MODEL_FORWARD]),
-        [EXCHANGES] = (1 - exchange_taken_frac(p)) * p->plan->paired_frac *
-                      fmin(sum_s[EXCHANGES], p->totals_s[SIM_BY_COMPUTE] + p->totals_s[SIM_BY_MEMORY])};
+        [EXCHANGES] = (1 - exchange_taken_frac(p)) * p->plan->paired_frac * paired_s(&pairs)};
     for (int by = 0; by < HIDDEN_COUNT; by++) {
         if (sum_s[by] > 0) frac[by] = hidden_s[by] / sum_s[by];
         all_s += hidden_s[by];
