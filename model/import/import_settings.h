@@ -56,31 +56,59 @@ struct import_variable {
     const char *name;
     struct import_words words; /* one, or those of an array */
 };
+/* A function, or a file that the script writes by "cat > FILE <<EOF". */
+struct import_body {
+    const char *name, *text;
+    int line;
+};
 struct import_shell {
     struct base_arena *arena;
     const char *file;
+    struct import_body *bodies;
+    int body_count, body_capacity;
     struct import_variable *variables;
     int variable_count, variable_capacity;
     struct base_index index; /* of variables */
     struct import_words *commands;
     int command_count, command_capacity;
     size_t work_bytes; /* expanded so far: bounds exponential growth */
+    int depth;         /* of commands in $( ) */
     struct base_error *error;
 };
-/* The commands of the script, each with its variables, arrays and arithmetic expanded; nothing is run. A variable that
- * the script does not set is empty, or its default in ${X:-default}. Conditions that only a running shell can know are
- * false. BASE_INPUT: the script is larger than the bounds, or a quote does not end. */
+/* The commands of the script, each with its variables, arrays and arithmetic expanded; nothing is run. Its functions
+ * and the files that it writes are read where they are called. A variable that the script does not set is empty, or its
+ * default in ${X:-default}. Conditions that only a running shell can know are false. BASE_INPUT: the script is larger
+ * than the bounds, or a quote does not end. */
 enum base_status model_import_shell(struct import_shell *shell, const char *text);
+
+/* shell_conditions.c. A pattern of files, where * and ? are special. */
+bool model_import_shell_matches(const char *pattern, const char *text);
+/* Of a command: [ ], [[ ]], test, let, true. in_condition: what only a running shell can know is false, else true. */
+bool model_import_shell_holds(struct import_shell *shell, const struct import_word *words, int count,
+                              bool in_condition);
 
 /* shell_words.c. Expands the word at *at to none, one or several words, which are appended. *at moves after it. */
 enum base_status model_import_shell_word(struct import_shell *shell, const char **at, int *line,
                                          struct import_words *words);
+/* The text of a here-document, its variables expanded. */
+enum base_status model_import_shell_text(struct import_shell *shell, const char *text, int line, const char **out);
+/* shell_heredoc.c: after "<<" at *at. The document's text, its variables expanded unless the tag is quoted; NULL: there
+ * is no tag. *end: after it; *line_count: lines up to there. */
+enum base_status model_import_shell_document(struct import_shell *shell, const char **at, int line, const char **text,
+                                             const char **end, int *line_count);
+/* Of the text of $( ): what echo, expr, bc and cat print. NULL: only a running shell knows. */
+enum base_status model_import_shell_printed(struct import_shell *shell, const char *text, int line, const char **out);
 /* shell_variables.c */
+const struct import_body *model_import_shell_body(const struct import_shell *shell, const char *name); /* NULL: none */
+void model_import_shell_keep(struct import_shell *shell, const char *name, const char *text, int line);
+enum base_status model_import_shell_set(struct import_shell *shell, const char *name, const char *value, int line);
 enum base_status model_import_shell_add(struct import_shell *shell, struct import_words *words, const char *text,
                                         size_t length, int line);
 const struct import_words *model_import_variable(const struct import_shell *shell, const char *name); /* NULL: unset */
 enum base_status model_import_assign(struct import_shell *shell, const char *name, const struct import_words *words);
 /* shell_arithmetic.c: the value of an expression in $(( )), names included. false: not a number. */
 bool model_import_arithmetic(const struct import_shell *shell, const char *text, int64_t *out);
+/* let: an expression, or "NAME=EXPRESSION", "NAME+=…", "NAME++", which assigns. */
+enum base_status model_import_let(struct import_shell *shell, const char *text, int line, int64_t *out);
 
 #endif

@@ -158,3 +158,25 @@ bool model_import_arithmetic(const struct import_shell *shell, const char *text,
     if (!sum.failed) skip(&sum);
     return !sum.failed && !*sum.at;
 }
+
+enum base_status model_import_let(struct import_shell *shell, const char *text, int line, int64_t *out)
+{
+    size_t length = 0;
+    const char *rest;
+    *out = 0;
+    text += strspn(text, " \t\n");
+    while (isalnum((unsigned char)text[length]) || text[length] == '_') length++;
+    rest = text + length + strspn(text + length, " \t");
+    const char *name = base_copy_bytes(shell->arena, text, length);
+    const bool steps = (!strncmp(rest, "++", 2) || !strncmp(rest, "--", 2)) && !rest[2],
+               changes = *rest && strchr("+-*/%", *rest) && rest[1] == '=';
+    if (!length || isdigit((unsigned char)*text) || (!steps && !changes && (*rest != '=' || rest[1] == '='))) {
+        model_import_arithmetic(shell, text, out);
+        return BASE_OK;
+    }
+    const char *whole = steps     ? base_print(shell->arena, "%s %c 1", name, *rest)
+                        : changes ? base_print(shell->arena, "%s %c (%s)", name, *rest, rest + 2)
+                                  : rest + 1;
+    if (!model_import_arithmetic(shell, whole, out)) return BASE_OK;
+    return model_import_shell_set(shell, name, base_print(shell->arena, "%lld", (long long)*out), line);
+}

@@ -1,4 +1,4 @@
-/* Words and variables of a script, within bounds. */
+/* Words, variables, functions and files of a script, within bounds. */
 #include "model/import/import_settings.h"
 
 #include <string.h>
@@ -20,6 +20,32 @@ enum base_status model_import_shell_add(struct import_shell *shell, struct impor
         words->items = base_grown(shell->arena, words->items, words->count, &words->capacity, sizeof *words->items);
     words->items[words->count++] = (struct import_word){base_copy_bytes(shell->arena, text, length), line};
     return BASE_OK;
+}
+
+enum base_status model_import_shell_set(struct import_shell *shell, const char *name, const char *value, int line)
+{
+    struct import_words words = {0};
+    BASE_TRY(model_import_shell_add(shell, &words, value, strlen(value), line));
+    return model_import_assign(shell, name, &words);
+}
+
+const struct import_body *model_import_shell_body(const struct import_shell *shell, const char *name)
+{
+    const char *plain = strncmp(name, "./", 2) != 0 ? name : name + 2;
+    for (int i = shell->body_count - 1; i >= 0; i--)
+        if (!strcmp(shell->bodies[i].name, plain)) return &shell->bodies[i];
+    return NULL;
+}
+
+void model_import_shell_keep(struct import_shell *shell, const char *name, const char *text, int line)
+{
+    enum { MOST_BODIES = 256 };
+    if (shell->body_count == MOST_BODIES) return;
+    if (shell->body_count == shell->body_capacity)
+        shell->bodies =
+            base_grown(shell->arena, shell->bodies, shell->body_count, &shell->body_capacity, sizeof *shell->bodies);
+    shell->bodies[shell->body_count++] =
+        (struct import_body){strncmp(name, "./", 2) != 0 ? name : name + 2, text, line};
 }
 
 static int find(const struct import_shell *shell, const char *name)

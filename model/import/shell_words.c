@@ -1,9 +1,7 @@
-/* Words of a shell: quotes, variables, arrays, defaults and arithmetic. Commands in $( ) are not run: they are empty.
- */
+/* Words of a shell: quotes, variables, arrays, defaults and arithmetic. Commands in $( ) are not run. */
 #include "model/import/import_settings.h"
 
 #include <ctype.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { DEEPEST = 16 };
@@ -107,29 +105,87 @@ static enum base_status assign_default(struct import_shell *shell, struct field 
     return model_import_assign(shell, name, &words);
 }
 
-/* ${NAME}, ${NAME[@]}, ${NAME:-text}, ${NAME:=text}, ${#NAME[@]}; other forms are the variable itself. */
+/* The text after ${NAME, such as %.sh or ##*\/, applied to its value. */
+static const char *changed(struct import_shell *shell, const char *value, const char *form)
+{
+    const size_t length = strlen(value);
+    const bool far = *form && form[1] == *form, front = *form == '#';
+    const char *pattern = form + 1 + far, *slash = *form == '/' ? strchr(pattern, '/') : NULL;
+    if (front || *form == '%')
+        for (size_t i = 0; i <= length; i++) {
+            const size_t cut = front == far ? length - i : i;
+            const char *part = front ? base_copy_bytes(shell->arena, value, cut) : value + cut;
+            shell->work_bytes += length;
+            if (model_import_shell_matches(pattern, part))
+                return front ? value + cut : base_copy_bytes(shell->arena, value, cut);
+        }
+    if (*form == '/') {
+        struct base_text out = {.arena = shell->arena};
+        const char *old = slash ? base_copy_bytes(shell->arena, pattern, (size_t)(slash - pattern)) : pattern,
+                   *at = value;
+        base_put(&out, "");
+        for (const char *found; *old && (found = strstr(at, old)) != NULL;) {
+            base_put_bytes(&out, at, (size_t)(found - at));
+            base_put(&out, slash ? slash + 1 : "");
+            at = found + strlen(old);
+            if (!far) break;
+        }
+        base_put(&out, at);
+        return out.data;
+    }
+    if (*form != ',' && *form != '^') return value;
+    char *letters = base_copy(shell->arena, value);
+    for (char *at = letters; *at && (far || at == letters); at++)
+        *at = (char)(*form == ',' ? tolower((unsigned char)*at) : toupper((unsigned char)*at));
+    return letters;
+}
+
+/* ${NAME[key]}: of an associative array, NAME[key] is a variable. */
+static enum base_status find_element(struct import_shell *shell, const char *name, const char *key, int line, int depth,
+                                     struct import_words *out)
+{
+    struct import_words words = {0};
+    struct field inner = {.text = {.arena = shell->arena}, .words = &words, .line = line};
+    int64_t index;
+    BASE_TRY(expand(shell, &inner, key, true, depth + 1));
+    BASE_TRY(finish(shell, &inner));
+    key = words.count ? words.items[0].text : "";
+    const struct import_words *named = model_import_variable(shell, base_print(shell->arena, "%s[%s]", name, key)),
+                              *all = model_import_variable(shell, name);
+    if (named) *out = *named;
+    else if (all && model_import_arithmetic(shell, key, &index) && index >= -all->count && index < all->count)
+        *out = (struct import_words){all->items + (index < 0 ? all->count + index : index), 1, 1};
+    return BASE_OK;
+}
+
+/* ${NAME}, ${NAME[@]}, ${NAME[key]}, ${!NAME}, ${#NAME}, ${NAME:-text}, ${NAME:=text}, ${NAME:+text}, ${NAME%text} and
+ * its like; other forms are the variable itself. */
 static enum base_status put_parameter(struct import_shell *shell, struct field *field, const char *text, bool quoted,
                                       int depth)
 {
-    const bool counts = *text == '#' && text[1];
-    text += counts;
+    const bool counts = *text == '#' && text[1], refers = *text == '!' && text[1];
+    text += counts || refers;
     const size_t length = name_length(text);
     const char *name = base_copy_bytes(shell->arena, text, length), *rest = text + length;
     const struct import_words *words = model_import_variable(shell, name);
     struct import_words one = {0};
-    const bool all = !strncmp(rest, "[@]", 3), joined = !strncmp(rest, "[*]", 3);
+    if (refers && words && words->count) words = model_import_variable(shell, words->items[0].text);
+    const bool all = !strncmp(rest, "[@]", 3), joined = !strncmp(rest, "[*]", 3) || (length == 1 && *name == '*');
     if (counts) {
-        const char *digits = base_print(shell->arena, "%d", words ? words->count : 0);
+        const size_t size = all || joined           ? (words ? (size_t)words->count : 0)
+                            : words && words->count ? strlen(words->items[0].text)
+                                                    : 0;
+        const char *digits = base_print(shell->arena, "%d", (int)size);
         return put(shell, field, digits, strlen(digits));
     }
-    if (all || joined) rest += 3;
+    if (all || !strncmp(rest, "[*]", 3)) rest += 3;
     else if (*rest == '[') {
-        const size_t index = (size_t)strtol(rest + 1, NULL, 10);
-        if (words && index < (size_t)words->count) one = (struct import_words){words->items + index, 1, 1};
+        const size_t key = strcspn(rest, "]");
+        BASE_TRY(find_element(shell, name, base_copy_bytes(shell->arena, rest + 1, key - (key > 0)), field->line, depth,
+                              &one));
         words = &one;
-        rest += strcspn(rest, "]");
-        rest += *rest == ']';
-    } else if (words && words->count > 1) {
+        rest += key + (rest[key] == ']');
+    } else if (words && words->count > 1 && *name != '@' && *name != '*') {
         one = (struct import_words){words->items, 1, 1};
         words = &one;
     }
@@ -139,6 +195,10 @@ static enum base_status put_parameter(struct import_shell *shell, struct field *
         if (empty && *form == '=') BASE_TRY(assign_default(shell, field, name, form + 1, depth));
         if (empty) return expand(shell, field, form + 1, quoted, depth + 1);
     } else if (*form == '+') return empty ? BASE_OK : expand(shell, field, form + 1, quoted, depth + 1);
+    if (!empty && words->count == 1 && *form && strchr("#%/,^", *form)) {
+        const char *value = changed(shell, words->items[0].text, form);
+        return quoted ? put(shell, field, value, strlen(value)) : put_split(shell, field, value);
+    }
     if (quoted && empty && !all) field->any = true;
     return put_words(shell, field, words, quoted, joined && quoted);
 }
@@ -156,6 +216,41 @@ static enum base_status put_arithmetic(struct import_shell *shell, struct field 
     return put(shell, field, digits, strlen(digits));
 }
 
+/* What a command prints, without its last ends of lines; nothing, where only a running shell knows. */
+static enum base_status put_printed(struct import_shell *shell, struct field *field, const char *text, bool quoted,
+                                    int depth)
+{
+    const char *printed = NULL;
+    if (depth > DEEPEST) return fail(shell, field->line, "commands are nested too deep");
+    if (shell->depth < DEEPEST) {
+        shell->depth++;
+        BASE_TRY(model_import_shell_printed(shell, text, field->line, &printed));
+        shell->depth--;
+    }
+    field->any = field->any || quoted;
+    if (!printed) return BASE_OK;
+    size_t length = strlen(printed);
+    while (length && printed[length - 1] == '\n') length--;
+    if (quoted) return put(shell, field, printed, length);
+    return put_split(shell, field, base_copy_bytes(shell->arena, printed, length));
+}
+
+/* `text`, in which \ hides the shell's special characters once more. */
+static enum base_status backquote(struct import_shell *shell, struct field *field, const char **at, bool quoted,
+                                  int depth)
+{
+    struct base_text text = {.arena = shell->arena};
+    const char *end = ++*at;
+    base_put(&text, "");
+    for (; *end && *end != '`'; end++) {
+        if (*end == '\\' && end[1] && strchr("`\\$", end[1])) end++;
+        base_put_bytes(&text, end, 1);
+    }
+    if (!*end) return fail(shell, field->line, "a ` is not closed");
+    *at = end + 1;
+    return put_printed(shell, field, text.data, quoted, depth);
+}
+
 /* At a dollar. */
 static enum base_status dollar(struct import_shell *shell, struct field *field, const char **at, int *line, bool quoted,
                                int depth)
@@ -169,12 +264,12 @@ static enum base_status dollar(struct import_shell *shell, struct field *field, 
         *at = next + 1;
         return put_arithmetic(shell, field, text, depth);
     }
-    if (*next == '(') { /* a command: not run */
+    if (*next == '(') {
         next++;
-        if (!inside(shell, &next, '(', ')', line)) return fail(shell, field->line, "$( is not closed");
+        text = inside(shell, &next, '(', ')', line);
+        if (!text) return fail(shell, field->line, "$( is not closed");
         *at = next;
-        field->any = field->any || quoted;
-        return BASE_OK;
+        return put_printed(shell, field, text, quoted, depth);
     }
     if (*next == '{') {
         next++;
@@ -211,9 +306,7 @@ static enum base_status in_double_quotes(struct import_shell *shell, struct fiel
             continue;
         }
         if (**at == '`') {
-            const char *end = strchr(*at + 1, '`');
-            if (!end) return fail(shell, field->line, "a ` is not closed");
-            *at = end + 1;
+            BASE_TRY(backquote(shell, field, at, true, depth));
             continue;
         }
         if (**at == '\n') ++*line;
@@ -248,12 +341,7 @@ static enum base_status special(struct import_shell *shell, struct field *field,
     if (**at == '\'') return in_single_quotes(shell, field, at, line);
     if (**at == '"') return in_double_quotes(shell, field, at, line, depth);
     if (**at == '$') return dollar(shell, field, at, line, false, depth);
-    if (**at == '`') {
-        const char *end = strchr(*at + 1, '`');
-        if (!end) return fail(shell, field->line, "a ` is not closed");
-        *at = end + 1;
-        return BASE_OK;
-    }
+    if (**at == '`') return backquote(shell, field, at, false, depth);
     if (**at == '\\' && (*at)[1]) {
         const char *next = *at + 1;
         *at += 2;
@@ -296,4 +384,23 @@ enum base_status model_import_shell_word(struct import_shell *shell, const char 
         if (!took) BASE_TRY(put(shell, &field, (*at)++, 1));
     }
     return finish(shell, &field);
+}
+
+enum base_status model_import_shell_text(struct import_shell *shell, const char *text, int line, const char **out)
+{
+    struct import_words words = {0};
+    struct field field = {.text = {.arena = shell->arena}, .words = &words, .line = line, .any = true};
+    for (const char *at = text; *at;) {
+        const bool hides = *at == '\\' && at[1] && strchr("$`\\\n", at[1]);
+        if (*at == '$') BASE_TRY(dollar(shell, &field, &at, &line, true, 0));
+        else if (*at == '`') BASE_TRY(backquote(shell, &field, &at, true, 0));
+        else {
+            at += hides;
+            if (!hides || *at != '\n') BASE_TRY(put(shell, &field, at, 1));
+            at++;
+        }
+    }
+    BASE_TRY(finish(shell, &field));
+    *out = words.items[0].text;
+    return BASE_OK;
 }
