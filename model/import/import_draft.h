@@ -20,6 +20,7 @@ struct import_draft {
     bool is_gpu;
     const char *base_file; /* that a script starts MaxText with, where it is not base.yml; NULL: none */
     bool has_yaml;
+    struct import_shell shell; /* of all scripts */
     struct import_slot slots[IMPORT_MOST_SLOTS];
     int slot_count;
     const char *notes[IMPORT_MOST_NOTES], *warnings[IMPORT_MOST_WARNINGS];
@@ -32,6 +33,8 @@ struct import_draft {
 const struct import_slot *model_import_slot(const struct import_draft *draft, const char *name); /* NULL: not said */
 const char *model_import_said(const struct import_draft *draft, const char *name, const char *fallback);
 void model_import_put(struct import_draft *draft, const char *name, const char *value); /* replaces an earlier value */
+void model_import_put_from(struct import_draft *draft, const char *name, const char *value,
+                           struct model_gin_place place);
 void model_import_default(struct import_draft *draft, const char *name, const char *value); /* where nothing was */
 void model_import_put_int(struct import_draft *draft, const char *name, int64_t value);
 /* The slot as a whole number from 1 on; fallback where it is not said. BASE_INPUT names file, line and key. */

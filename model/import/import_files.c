@@ -25,6 +25,8 @@ static const struct {
     {"maxtext", "max_target_length", ""},
     {"maxtext", "base_config", "base.yml"},
     {"maxtext", "logical_axis_rules", "activation_"},
+    {"maxtext", "axText", "model_name="},
+    {"maxtext", "maxtext", "model_name="},
     {"nanotron", "tokens", "batch_accumulation_per_replica"},
     {"nanotron", "model_config", "num_hidden_layers"},
     {"torchtitan", "[training]", ""},
@@ -108,7 +110,7 @@ static enum base_status take_arguments(struct import_draft *draft, const char *k
 }
 
 static enum base_status read_script(struct import_draft *draft, const char *kind, const char *path, const char *text,
-                                    int depth);
+                                    int line, int depth);
 
 static enum base_status read_words(struct import_draft *draft, const char *kind, const char *path,
                                    const struct import_words *words, int depth)
@@ -116,18 +118,19 @@ static enum base_status read_words(struct import_draft *draft, const char *kind,
     enum { DEEPEST = 2 };
     for (int i = 1; i < words->count && depth < DEEPEST; i++)
         if (is_command_line(words->items[i].text))
-            BASE_TRY(read_script(draft, kind, path, words->items[i].text, depth + 1));
+            BASE_TRY(read_script(draft, kind, path, words->items[i].text, words->items[i].line, depth + 1));
     return BASE_OK;
 }
 
 /* The commands of a script that say anything; others (mkdir, echo) have no such options. */
 static enum base_status read_script(struct import_draft *draft, const char *kind, const char *path, const char *text,
-                                    int depth)
+                                    int line, int depth)
 {
-    struct import_shell *shell = base_new(draft->arena, struct import_shell, 1);
-    *shell = (struct import_shell){.arena = draft->arena, .file = path, .error = draft->error};
-    BASE_TRY(model_import_shell(shell, text));
-    for (int c = 0; c < shell->command_count; c++) {
+    struct import_shell *shell = &draft->shell; /* its variables are those of the files before, too */
+    const int first = shell->command_count;
+    shell->arena = draft->arena, shell->file = path, shell->error = draft->error;
+    BASE_TRY(model_import_shell(shell, text, line));
+    for (int c = first, end = shell->command_count; c < end; c++) {
         const struct import_words *command = &shell->commands[c];
         const char *name = strrchr(command->items[0].text, '/');
         static const char *const silent[] = {"echo", "mkdir",  "set", "cd", "printf",
@@ -147,6 +150,22 @@ static enum base_status read_script(struct import_draft *draft, const char *kind
         if (says) BASE_TRY(take_arguments(draft, kind, path, &whole));
         if (says) BASE_TRY(read_words(draft, kind, path, &whole, depth));
     }
+    return BASE_OK;
+}
+
+/* Slurm's directives say how many processes srun starts, where no launcher in the script does. */
+static enum base_status take_processes(struct import_draft *draft, const char *kind, const char *path)
+{
+    static const char *const rows[][3] = {{"nnodes", "SLURM_NNODES", NULL},
+                                          {"nproc_per_node", "SLURM_GPUS_PER_NODE", "SLURM_NTASKS_PER_NODE"}};
+    if (is_kind(kind, "maxtext") || model_import_find(&draft->settings, "nproc_per_node")) return BASE_OK;
+    for (int i = 0; i < BASE_COUNT(rows); i++)
+        for (int v = 1; v < 3 && rows[i][v]; v++) {
+            const struct import_words *words = model_import_variable(&draft->shell, rows[i][v]);
+            if (!words || !words->count || model_import_find(&draft->settings, rows[i][0])) continue;
+            BASE_TRY(model_import_set(&draft->settings, rows[i][0], words->items[0].text, kind,
+                                      (struct model_gin_place){path, words->items[0].line}, draft->error));
+        }
     return BASE_OK;
 }
 
@@ -175,7 +194,10 @@ static enum base_status read_one(struct import_draft *draft, const char *path, c
     draft->has_yaml = draft->has_yaml || yaml;
     if (toml) return model_import_toml(&draft->settings, kind, path, text, length, draft->error);
     if (yaml) return model_import_yaml(&draft->settings, kind, path, text, length, draft->error);
-    if (strstr(text, "--") || strchr(text, '=')) return read_script(draft, kind, path, text, 0);
+    if (strstr(text, "--") || strchr(text, '=')) {
+        BASE_TRY(read_script(draft, kind, path, text, 1, 0));
+        return take_processes(draft, kind, path);
+    }
     return model_import_yaml(&draft->settings, kind, path, text, length, draft->error);
 }
 
@@ -188,7 +210,9 @@ static void take_machine(struct import_draft *draft)
     if (!type) return;
     if (dash && strchr(dash, 'x')) type = base_print(draft->arena, "%.*s:%s", (int)(dash - type), type, dash + 1);
     else if (shape && !dash) type = base_print(draft->arena, "%s:%s", type, shape);
-    model_import_default(draft, "topology", slices ? base_print(draft->arena, "%s@slices=%s", type, slices) : type);
+    if (slices) type = base_print(draft->arena, "%s@slices=%s", type, slices);
+    if (!model_import_slot(draft, "topology"))
+        model_import_put_from(draft, "topology", type, model_import_slot(draft, ".device_type")->place);
 }
 
 static enum base_status find_devices(struct import_draft *draft)
@@ -196,7 +220,8 @@ static enum base_status find_devices(struct import_draft *draft)
     struct topo_topology topology;
     take_machine(draft);
     const char *compiled = model_import_said(draft, "topology", NULL);
-    if (draft->topology) model_import_put(draft, "topology", draft->topology);
+    if (draft->topology)
+        model_import_put_from(draft, "topology", draft->topology, (struct model_gin_place){"the command line", 0});
     const char *text = draft->topology ? draft->topology : compiled;
     if (!text || strchr(text, ';')) return BASE_OK;
     BASE_TRY(topo_parse(draft->arena, text, &topology, draft->error));
@@ -258,6 +283,15 @@ static enum base_status finish(struct import_draft *draft)
     return is_kind(draft->kind, "torchtitan") ? model_import_chunks(draft) : BASE_OK;
 }
 
+/* NAME=VALUE is a variable of scripts, too. */
+static enum base_status set_environment(struct import_draft *draft, const char *text)
+{
+    const size_t length = strcspn(text, "=");
+    draft->shell.error = draft->error;
+    if (!text[length] || *text == '-') return BASE_OK;
+    return model_import_shell_set(&draft->shell, base_copy_bytes(draft->arena, text, length), text + length + 1, 0);
+}
+
 static void put_values(const struct import_draft *draft, struct model_import *out)
 {
     struct model_imported *values = base_new(draft->arena, struct model_imported, IMPORT_MOST_SLOTS);
@@ -277,6 +311,8 @@ enum base_status model_import_read(struct base_arena *arena, const struct model_
     draft->arena = draft->settings.arena = arena;
     draft->error = error;
     draft->topology = request->topology;
+    draft->shell.arena = arena;
+    for (int i = 0; i < request->override_count; i++) BASE_TRY(set_environment(draft, request->overrides[i]));
     for (int i = 0; i < request->path_count; i++) BASE_TRY(read_one(draft, request->paths[i], request->from));
     for (int i = 0; i < request->override_count; i++)
         BASE_TRY(model_import_override(&draft->settings, request->overrides[i], draft->kind, error));

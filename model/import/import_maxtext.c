@@ -167,7 +167,10 @@ static enum base_status refuse_sizes(struct import_draft *draft)
 
 enum base_status model_import_maxtext(struct import_draft *draft)
 {
-    const char *quantized = model_import_said(draft, ".quantization", NULL);
+    const char *quantized = model_import_said(draft, ".quantization", NULL),
+               *heads = model_import_said(draft, ".heads", NULL); /* of queries and keys, until 2023 */
+    if (heads) model_import_put(draft, "model.num_heads", heads);
+    if (heads) model_import_put(draft, "model.num_kv_heads", heads);
     model_import_defaults(draft);
     model_import_rules(draft);
     const int64_t slices = draft->slice_count && has_dcn(draft) ? draft->slice_count : 1;

@@ -21,6 +21,78 @@ static enum base_status put_stages(struct import_draft *draft)
     return BASE_OK;
 }
 
+/* Stage chunks of Et|(tt|)*30mL: ends of chunks in the text up to a bracket that closes, and one. */
+static int64_t count_chunks(const char **at, int depth)
+{
+    enum { MOST = 1 << 16 };
+    int64_t sum = 0;
+    while (**at && **at != ')' && sum < MOST) {
+        const char one = *(*at)++;
+        int64_t count = one == '|', times = 0;
+        if (one == '(' && depth < 8) {
+            count = count_chunks(at, depth + 1);
+            *at += **at == ')';
+        }
+        if (**at != '*') {
+            sum += count;
+            continue;
+        }
+        for (++*at; **at >= '0' && **at <= '9' && times < MOST; ++*at) times = 10 * times + (**at - '0');
+        sum += count * times;
+    }
+    return sum;
+}
+
+static enum base_status put_layers(struct import_draft *draft, int64_t stages, int64_t layers, int64_t chunks)
+{
+    const struct import_slot *first = model_import_slot(draft, ".layers_first"),
+                             *last = model_import_slot(draft, ".layers_last"), *slot = first ? first : last;
+    struct base_text text = {.arena = draft->arena};
+    int64_t ends[2] = {0};
+    if (!slot || stages < 2) return BASE_OK;
+    BASE_TRY(model_import_int(draft, ".layers_first", 0, &ends[0]));
+    BASE_TRY(model_import_int(draft, ".layers_last", 0, &ends[1]));
+    const int64_t others = stages - (first != NULL) - (last != NULL), rest = layers - ends[0] - ends[1];
+    if (stages > 1024 || rest < 0 || (others ? rest % (others * chunks) != 0 : rest != 0))
+        return model_import_fail(draft, slot, "leaves %lld layers, which %lld stages of %lld chunks do not divide",
+                                 (long long)rest, (long long)others, (long long)chunks);
+    if (chunks > 1) {
+        model_import_warn(draft, slot->place, "%.100s with chunks of stages is modelled as even", slot->from);
+        return BASE_OK;
+    }
+    for (int64_t i = 0; i < stages; i++)
+        base_putf(&text, "%s%lld", i ? "," : "",
+                  (long long)(!i && first               ? ends[0]
+                              : i == stages - 1 && last ? ends[1]
+                                                        : rest / others));
+    model_import_put(draft, "pipeline_layers", text.data);
+    return BASE_OK;
+}
+
+/* What the layers of stages are, where they are not even. */
+static enum base_status put_uneven(struct import_draft *draft)
+{
+    const struct import_slot *embedding = model_import_slot(draft, ".counts_embedding"),
+                             *loss = model_import_slot(draft, ".counts_loss"),
+                             *layout = model_import_slot(draft, "pipeline_layout");
+    int64_t stages, layers, chunks;
+    BASE_TRY(model_import_int(draft, "pipeline_stages", 1, &stages));
+    BASE_TRY(model_import_int(draft, "model.num_layers", 0, &layers));
+    if (layout) {
+        const char *at = layout->value;
+        const int64_t count = count_chunks(&at, 0) + 1;
+        if (stages > 1 && count > stages && count % stages == 0)
+            model_import_put_int(draft, "virtual_stages", count / stages);
+    }
+    BASE_TRY(model_import_int(draft, "virtual_stages", 1, &chunks));
+    if (embedding && loss) model_import_put(draft, "pipeline_partition", "layers+embeddings");
+    else if (embedding || loss)
+        model_import_warn(draft, embedding ? embedding->place : loss->place,
+                          "%.100s alone is not modelled: stages are taken as even",
+                          embedding ? embedding->from : loss->from);
+    return put_layers(draft, stages, layers, chunks);
+}
+
 /* "[core_attn, mlp]" and "core_attn mlp" as "core_attn+mlp". */
 static const char *joined(struct base_arena *arena, const char *list)
 {
@@ -115,9 +187,58 @@ static void put_graphs(struct import_draft *draft)
         model_import_default(draft, "expert_tensor_parallel", model_import_said(draft, ".tensor", "1"));
 }
 
+static bool is_uneven(const struct import_draft *draft)
+{
+    static const char *const names[] = {".counts_embedding", ".counts_loss", ".layers_first", ".layers_last",
+                                        "pipeline_layout"};
+    for (int i = 0; i < BASE_COUNT(names); i++)
+        if (model_import_slot(draft, names[i])) return true;
+    return false;
+}
+
+/* Divisibility that megatron/training/arguments.py and its models assert. */
+static enum base_status check_divisors(const struct import_draft *draft)
+{
+    static const struct {
+        const char *size, *by[2];
+    } rows[] = {{"model.num_layers", {"pipeline_stages", "virtual_stages"}},
+                {"model.num_heads", {".tensor"}},
+                {"model.num_kv_heads", {".tensor"}},
+                {"model.num_experts", {"expert_parallel"}}};
+    for (int i = 0; i < BASE_COUNT(rows); i++) {
+        int64_t size, factors[2] = {1, 1};
+        const struct import_slot *slot = model_import_slot(draft, rows[i].size);
+        BASE_TRY(model_import_int(draft, rows[i].size, 0, &size));
+        for (int f = 0; f < 2 && rows[i].by[f]; f++) BASE_TRY(model_import_int(draft, rows[i].by[f], 1, &factors[f]));
+        if (!size || !slot->place.line || (i == 0 && is_uneven(draft))) continue;
+        if (factors[0] > 65536 || factors[1] > 65536 || size % (factors[0] * factors[1]) == 0) continue;
+        if (size < factors[0] && !strcmp(rows[i].size, "model.num_kv_heads")) continue; /* copied to each */
+        return model_import_fail(draft, slot, "%lld is no multiple of %s %lld, and Megatron refuses that",
+                                 (long long)size, model_import_slot(draft, rows[i].by[0])->from,
+                                 (long long)(factors[0] * factors[1]));
+    }
+    return BASE_OK;
+}
+
+static enum base_status check_positions(const struct import_draft *draft)
+{
+    int64_t length, positions;
+    const struct import_slot *slot = model_import_slot(draft, ".positions");
+    BASE_TRY(model_import_int(draft, "targets_length", 0, &length));
+    BASE_TRY(model_import_int(draft, ".positions", length, &positions));
+    if (positions >= length) return BASE_OK;
+    return model_import_fail(draft, slot, "%lld is below the sequence length %lld, and Megatron refuses that",
+                             (long long)positions, (long long)length);
+}
+
 enum base_status model_import_megatron(struct import_draft *draft)
 {
+    BASE_TRY(put_uneven(draft));
     BASE_TRY(put_stages(draft));
+    if (!strcmp(draft->kind, "megatron")) {
+        BASE_TRY(check_divisors(draft));
+        BASE_TRY(check_positions(draft));
+    }
     put_sequence(draft);
     BASE_TRY(put_remat(draft));
     BASE_TRY(put_mlp(draft));

@@ -75,11 +75,11 @@ struct import_shell {
     int depth;         /* of commands in $( ) */
     struct base_error *error;
 };
-/* The commands of the script, each with its variables, arrays and arithmetic expanded; nothing is run. Its functions
- * and the files that it writes are read where they are called. A variable that the script does not set is empty, or its
- * default in ${X:-default}. Conditions that only a running shell can know are false. BASE_INPUT: the script is larger
- * than the bounds, or a quote does not end. */
-enum base_status model_import_shell(struct import_shell *shell, const char *text);
+/* Adds the commands of the script, whose first line is so numbered, each with its variables, arrays and arithmetic
+ * expanded; nothing is run. Its functions and the files that it writes are read where they are called. A variable that
+ * the script does not set is empty, or its default in ${X:-default}. Conditions that only a running shell can know are
+ * false. BASE_INPUT: the script is larger than the bounds, or a quote does not end. */
+enum base_status model_import_shell(struct import_shell *shell, const char *text, int line);
 
 /* shell_conditions.c. A pattern of files, where * and ? are special. */
 bool model_import_shell_matches(const char *pattern, const char *text);
@@ -92,12 +92,10 @@ enum base_status model_import_shell_word(struct import_shell *shell, const char 
                                          struct import_words *words);
 /* The text of a here-document, its variables expanded. */
 enum base_status model_import_shell_text(struct import_shell *shell, const char *text, int line, const char **out);
-/* shell_heredoc.c: after "<<" at *at. The document's text, its variables expanded unless the tag is quoted; NULL: there
+/* After "<<" at *at. The document's text, its variables expanded unless the tag is quoted; NULL: there
  * is no tag. *end: after it; *line_count: lines up to there. */
 enum base_status model_import_shell_document(struct import_shell *shell, const char **at, int line, const char **text,
                                              const char **end, int *line_count);
-/* Of the text of $( ): what echo, expr, bc and cat print. NULL: only a running shell knows. */
-enum base_status model_import_shell_printed(struct import_shell *shell, const char *text, int line, const char **out);
 /* shell_variables.c */
 const struct import_body *model_import_shell_body(const struct import_shell *shell, const char *name); /* NULL: none */
 void model_import_shell_keep(struct import_shell *shell, const char *name, const char *text, int line);

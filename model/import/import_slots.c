@@ -39,8 +39,13 @@ static void put(struct import_draft *draft, const struct import_slot *slot)
 void model_import_put(struct import_draft *draft, const char *name, const char *value)
 {
     const struct import_slot *old = model_import_slot(draft, name);
-    put(draft,
-        &(struct import_slot){name, value, old ? old->place : (struct model_gin_place){"the software", 0}, name});
+    model_import_put_from(draft, name, value, old ? old->place : (struct model_gin_place){"the software", 0});
+}
+
+void model_import_put_from(struct import_draft *draft, const char *name, const char *value,
+                           struct model_gin_place place)
+{
+    put(draft, &(struct import_slot){name, value, place, name});
 }
 
 void model_import_default(struct import_draft *draft, const char *name, const char *value)
@@ -161,9 +166,11 @@ static void note(struct import_draft *draft, const struct import_setting *settin
                                                        setting->place.line, setting->name, what);
 }
 
-/* A slip of the pen away from a key that is read: the software would refuse it, or leave it out without a word. */
-static void note_unknown(struct import_draft *draft, const struct import_setting *setting)
+/* A slip of the pen away from a key that is read: MaxText and Megatron-LM refuse it, others leave it out without a
+ * word. */
+static enum base_status note_unknown(struct import_draft *draft, const struct import_setting *setting)
 {
+    const struct import_slot given = {setting->name, setting->value, setting->place, setting->name};
     enum { LONG_NAME = 12, MOST = 512 };
     const char *names[MOST], *meant;
     int count = 0, slips;
@@ -176,10 +183,15 @@ static void note_unknown(struct import_draft *draft, const struct import_setting
         }
     meant = base_nearest(setting->name, names, count);
     slips = meant ? base_edit_distance(setting->name, meant) : 0;
-    if (slips && slips <= (strlen(setting->name) < LONG_NAME ? 1 : 2) && strlen(setting->name) > 5)
+    const bool meant_it = slips && slips <= (strlen(setting->name) < LONG_NAME ? 1 : 2) && strlen(setting->name) > 5;
+    if (meant_it && (!strcmp(setting->kind, "megatron") || !strcmp(setting->kind, "maxtext")))
+        return model_import_fail(draft, &given, "unknown key, which %s refuses; did you mean %s?", setting->kind,
+                                 meant);
+    if (meant_it)
         model_import_warn(draft, setting->place, "%.100s: unknown key, ignored; did you mean %s?", setting->name,
                           meant);
     else note(draft, setting, "unknown key, ignored");
+    return BASE_OK;
 }
 
 /* "full!": accepted, with a warning that part of the setting is not modelled. */
@@ -196,7 +208,7 @@ static enum base_status take(struct import_draft *draft, const struct import_set
     const char *to = row < 0 ? "" : field(row, TO), *values = row < 0 ? "" : field(row, VALUES),
                *value = setting->value;
     const struct import_slot given = {to, value, setting->place, setting->name};
-    if (row < 0 || !strcmp(field(row, KEY), "*")) return note_unknown(draft, setting), BASE_OK;
+    if (row < 0 || !strcmp(field(row, KEY), "*")) return note_unknown(draft, setting);
     if (!*to) return note(draft, setting, "has no effect on the answer; ignored"), BASE_OK;
     if (!*value) return BASE_OK; /* null: not said */
     if (*to == '!') {

@@ -4,6 +4,16 @@
 #include <ctype.h>
 #include <string.h>
 
+enum base_status model_import_script_fail(const struct script *script, const char *what)
+{
+    return base_fail(script->shell->error, BASE_INPUT, "%.300s:%d: %s", script->shell->file, script->line, what);
+}
+
+bool model_import_script_is_active(const struct script *script)
+{
+    return !script->frame_count || script->frames[script->frame_count - 1].active;
+}
+
 /* ---- blanks, comments and Slurm's directives in them ---- */
 
 static enum base_status read_sbatch(struct script *script, const char *comment, size_t length)

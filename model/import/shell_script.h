@@ -30,17 +30,15 @@ struct script {
 };
 
 
+/* ---- shell_assignments.c ---- */
+
 enum base_status model_import_script_fail(const struct script *script, const char *what);
 bool model_import_script_is_active(const struct script *script); /* no condition around it is false */
-/* shell.c */
-enum base_status model_import_script_run(struct import_shell *shell, const char *text, int line, int depth);
-/* shell_assignments.c. Blanks, ends of lines with a backslash, and comments; Slurm's directives in those are variables.
+/* Blanks, ends of lines with a backslash, and comments; Slurm's directives in those are variables.
  */
 enum base_status model_import_script_blanks(struct script *script);
 /* "NAME=", "NAME[key]=" or "NAME+=": its length; 0: it is none. */
 size_t model_import_script_assignment(const char *at);
 enum base_status model_import_script_assign(struct script *script, size_t length);
-/* shell_commands.c: keeps the command, or reads what it calls. */
-enum base_status model_import_script_execute(struct script *script, const struct import_words *words);
 
 #endif
