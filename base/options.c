@@ -80,15 +80,16 @@ static bool is_option(const char *given)
     return given[0] == '-' && given[1] && !(given[1] >= '0' && given[1] <= '9');
 }
 
-/* T5X's own options are arguments, whatever the command; each becomes one argument, NAME=VALUE. */
-static bool is_gin(const char *given)
+/* T5X's own options, and others with a dot, as torchtitan's --training.seq_len, are arguments, whatever the command;
+ * each becomes one argument, NAME=VALUE. */
+static bool is_of_software(const char *given)
 {
     static const char *const names[] = {"--gin_file", "--gin_bindings"};
     for (int i = 0; i < BASE_COUNT(names); i++) {
         const size_t length = strlen(names[i]);
         if (!strncmp(given, names[i], length) && (!given[length] || given[length] == '=')) return true;
     }
-    return !strncmp(given, "--gin.", strlen("--gin."));
+    return !strncmp(given, "--", 2) && memchr(given, '.', strcspn(given, "=")) != NULL;
 }
 
 enum base_status base_arguments_parse(struct base_arena *arena, const struct base_option *options, int option_count,
@@ -106,7 +107,7 @@ enum base_status base_arguments_parse(struct base_arena *arena, const struct bas
             positional[positional_count++] = given;
             continue;
         }
-        if (is_gin(given)) {
+        if (is_of_software(given)) {
             if (positional_count == positional_limit)
                 return base_fail(error, BASE_USAGE, "\"%.60s\": import reads it", given);
             const bool joined = equals;

@@ -3,6 +3,7 @@
 #include "model/import/import.h"
 #include "reports/reports.h"
 #include "sim/predict/predict.h"
+#include "topo/topo.h"
 
 #include <string.h>
 
@@ -49,6 +50,27 @@ static enum base_status check_optimizer(const struct sim_gin_plan *plan, struct 
     return base_fail_in(error, "%.300s:%d", plan->places[SIM_OPTIMIZER].file, plan->places[SIM_OPTIMIZER].line);
 }
 
+/* A mesh that T5X refuses on that topology. */
+static enum base_status check_mesh(struct commands_context *context, const struct sim_gin_plan *plan,
+                                   struct base_error *error)
+{
+    const char *const *v = plan->text.values, *tile = v[SIM_SUBMESH], *topology = v[SIM_TOPOLOGY];
+    const enum sim_key key = tile ? SIM_SUBMESH : SIM_NUM_PARTITIONS;
+    struct topo_topology machine;
+    struct topo_mesh mesh;
+    struct topo_mesh_request request = {.tile_by_host_if_needed = true};
+    int64_t sizes[8];
+    if (v[SIM_SOFTWARE] || v[SIM_ICI_MESH] || !v[key] || !topology || strpbrk(topology, ";") || !plan->places[key].file)
+        return BASE_OK;
+    BASE_TRY(topo_parse(context->arena, topology, &machine, error));
+    BASE_TRY(base_parse_ints(v[key], sim_plan_keys[key].name, 1, INT32_MAX, tile ? 8 : 1, sizes, &request.submesh_count,
+                             error));
+    for (int i = 0; i < request.submesh_count; i++) request.submesh[i] = (int)sizes[i];
+    if (!tile) request.num_partitions = sizes[0], request.submesh_count = 0;
+    if (topo_mesh_build(context->arena, &machine, &request, TOPO_SHAPE_ALONE, &mesh, error) == BASE_OK) return BASE_OK;
+    return base_fail_in(error, "%.300s:%d", plan->places[key].file, plan->places[key].line);
+}
+
 enum base_status commands_import_run(struct commands_context *context, const struct base_arguments *arguments,
                                      struct base_text *out, struct base_error *error)
 {
@@ -58,6 +80,7 @@ enum base_status commands_import_run(struct commands_context *context, const str
     BASE_TRY(commands_read_files(context, arguments, base_argument(arguments, "--from"), &plan, error));
     BASE_TRY(take_options(context, arguments, &plan, error));
     BASE_TRY(check_optimizer(&plan, error));
+    BASE_TRY(check_mesh(context, &plan, error));
     if (!context->json) {
         put_text(&plan, out);
         const char *wanted = commands_topology_wanted(context, path, &plan.text);

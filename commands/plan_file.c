@@ -98,12 +98,26 @@ static void put_file(const char *path, struct gin_lines *out)
 static bool put_gin(const char *given, struct gin_lines *out)
 {
     const char *equals = strchr(given, '=');
-    if (strncmp(given, "--gin", 5) != 0 || !equals) return false;
+    if ((strncmp(given, "--gin.", 6) != 0 && strncmp(given, "--gin_", 6) != 0) || !equals) return false;
     if (!strncmp(given, "--gin_file=", 11)) return put_file(equals + 1, out), true;
     if (!strncmp(given, "--gin_bindings=", 15)) base_putf(&out->bindings, "%s\n", equals + 1);
     else base_putf(&out->bindings, "%.*s = %s\n", (int)(equals - given - 6), given + 6, equals + 1);
     out->binding_count++;
     return true;
+}
+
+/* A script that starts T5X: its gin files and bindings, in its order. */
+static enum base_status put_script(struct commands_context *context, const char *path, struct gin_lines *out,
+                                   struct base_error *error)
+{
+    const char *const *words;
+    int count;
+    BASE_TRY(model_import_words(context->arena, path, &words, &count, error));
+    for (int i = 0; i < count; i++) {
+        const bool joined = strchr(words[i], '=') || i + 1 == count || strncmp(words[i], "--gin", 5) != 0;
+        put_gin(joined ? words[i] : base_print(context->arena, "%s=%s", words[i], words[i + 1]), out);
+    }
+    return BASE_OK;
 }
 
 /* Messages name a single file; several files, or bindings, are treated as T5X's command line. */
@@ -158,6 +172,7 @@ enum base_status commands_read_files(struct commands_context *context, const str
         const char *given = arguments->positional[i];
         if (put_gin(given, &lines)) continue;
         if (strchr(given, '=') && !base_is_file(given)) overrides[request.override_count++] = given;
+        else if (model_import_starts_gin(context->arena, given)) BASE_TRY(put_script(context, given, &lines, error));
         else paths[request.path_count++] = given;
     }
     const bool is_gin = (from && !strcmp(from, "gin")) || lines.file_count || lines.binding_count ||

@@ -38,6 +38,11 @@ extern const char *const model_import_kinds[MODEL_IMPORT_KINDS];
 
 /* True if the file's content starts a supported software. JSON plans and gin do not count. */
 bool model_import_recognises(struct base_arena *arena, const char *path);
+/* True for a script that starts T5X with gin files. */
+bool model_import_starts_gin(struct base_arena *arena, const char *path);
+/* All words of the commands that a script starts, its variables expanded. BASE_INPUT: its quotes do not end. */
+enum base_status model_import_words(struct base_arena *arena, const char *path, const char *const **words, int *count,
+                                    struct base_error *error);
 /* BASE_INPUT names file, line and key of an unreadable value, a value that the software refuses, or a missing one. */
 enum base_status model_import_read(struct base_arena *arena, const struct model_import_request *request,
                                    struct model_import *out, struct base_error *error);

@@ -19,7 +19,7 @@ struct import_draft {
     int64_t device_count, slice_count; /* 0: nobody says; of GPUs slices are nodes */
     bool is_gpu;
     const char *base_file; /* that a script starts MaxText with, where it is not base.yml; NULL: none */
-    bool has_yaml;
+    bool has_yaml, has_toml;
     struct import_shell shell; /* of all scripts */
     struct import_slot slots[IMPORT_MOST_SLOTS];
     int slot_count;

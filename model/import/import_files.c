@@ -32,6 +32,7 @@ static const struct {
     {"torchtitan", "[training]", ""},
     {"torchtitan", "[parallelism]", ""},
     {"torchtitan", "[model]", "flavor"},
+    {"torchtitan", "torchtitan", "job.config_file"},
     {"fsdp", "fsdp_config", "max_seq_len"},
     {"fsdp", "device_train_microbatch_size", ""},
     {"fsdp", "global_train_batch_size", ""},
@@ -67,7 +68,33 @@ bool model_import_recognises(struct base_arena *arena, const char *path)
     if (base_read_file(arena, path, IMPORT_LARGEST_BYTES, &text, &length, &ignored) != BASE_OK) return false;
     if (base_ends_in(path, ".json") && (strstr(text, "\"topology\"") || strstr(text, "\"logical_axis_rules\"")))
         return false;
-    return strlen(text) == length && recognised(text);
+    return strlen(text) == length && (recognised(text) || base_ends_in(path, ".toml"));
+}
+
+bool model_import_starts_gin(struct base_arena *arena, const char *path)
+{
+    const char *text;
+    size_t length;
+    struct base_error ignored;
+    return !model_gin_is_gin(path) && base_is_file(path) &&
+           base_read_file(arena, path, IMPORT_LARGEST_BYTES, &text, &length, &ignored) == BASE_OK &&
+           strlen(text) == length && strstr(text, "--gin_file");
+}
+
+enum base_status model_import_words(struct base_arena *arena, const char *path, const char *const **words, int *count,
+                                    struct base_error *error)
+{
+    struct import_shell shell = {.arena = arena, .file = path, .error = error};
+    const char *text, **out = base_new(arena, const char *, IMPORT_MOST_WORDS);
+    size_t length;
+    *count = 0;
+    BASE_TRY(base_read_file(arena, path, IMPORT_LARGEST_BYTES, &text, &length, error));
+    BASE_TRY(model_import_shell(&shell, text, 1));
+    for (int c = 0; c < shell.command_count; c++)
+        for (int i = 0; i < shell.commands[c].count && *count < IMPORT_MOST_WORDS; i++)
+            out[(*count)++] = shell.commands[c].items[i].text;
+    *words = out;
+    return BASE_OK;
 }
 
 /* ---- command lines ---- */
@@ -153,6 +180,33 @@ static enum base_status read_script(struct import_draft *draft, const char *kind
     return BASE_OK;
 }
 
+/* Commands in a manifest of Kubernetes and the like: a text, or a list of words. */
+static enum base_status take_commands(struct import_draft *draft, const char *kind, const char *path, int first)
+{
+    for (int i = first, end = draft->settings.count; i < end; i++) {
+        const struct import_setting setting = draft->settings.items[i];
+        const struct base_json *list = NULL;
+        struct import_words words = {0};
+        struct base_error ignored;
+        if (is_command_line(setting.value))
+            BASE_TRY(read_script(draft, kind, path, setting.value, setting.place.line, 0));
+        if (*setting.value != '[' ||
+            base_json_parse(draft->arena, setting.value, strlen(setting.value), &list, &ignored) != BASE_OK)
+            continue;
+        for (const struct base_json *word = list->child; word; word = word->next) {
+            if (word->kind != BASE_JSON_STRING) continue;
+            BASE_TRY(
+                model_import_shell_add(&draft->shell, &words, word->string, strlen(word->string), setting.place.line));
+            if (is_command_line(word->string))
+                BASE_TRY(read_script(draft, kind, path, word->string, setting.place.line, 0));
+        }
+        bool starts = false;
+        for (int w = 0; w < words.count; w++) starts = starts || base_ends_in(words.items[w].text, ".py");
+        if (starts) BASE_TRY(take_arguments(draft, kind, path, &words));
+    }
+    return BASE_OK;
+}
+
 /* Slurm's directives say how many processes srun starts, where no launcher in the script does. */
 static enum base_status take_processes(struct import_draft *draft, const char *kind, const char *path)
 {
@@ -177,6 +231,7 @@ static enum base_status read_one(struct import_draft *draft, const char *path, c
     size_t length;
     BASE_TRY(base_read_file(draft->arena, path, IMPORT_LARGEST_BYTES, &text, &length, draft->error));
     const char *kind = from ? from : recognised(text);
+    if (!kind && base_ends_in(path, ".toml")) kind = "torchtitan";
     if (!kind) kind = draft->kind; /* of the files before it */
     if (strlen(text) != length)
         return base_fail(draft->error, BASE_INPUT, "%.300s: contains a NUL byte and is no text", path);
@@ -192,8 +247,16 @@ static enum base_status read_one(struct import_draft *draft, const char *path, c
                       (is_kind(kind, "torchtitan") && (*text == '[' || strstr(text, "\n["))),
                yaml = base_ends_in(path, ".yml") || base_ends_in(path, ".yaml") || base_ends_in(path, ".json");
     draft->has_yaml = draft->has_yaml || yaml;
+    draft->has_toml = draft->has_toml || toml;
     if (toml) return model_import_toml(&draft->settings, kind, path, text, length, draft->error);
-    if (yaml) return model_import_yaml(&draft->settings, kind, path, text, length, draft->error);
+    const struct base_json *document;
+    if (base_ends_in(path, ".json") && base_json_parse(draft->arena, text, length, &document, draft->error) != BASE_OK)
+        return base_fail_in(draft->error, "%.300s", path);
+    if (yaml) {
+        const int first = draft->settings.count;
+        BASE_TRY(model_import_yaml(&draft->settings, kind, path, text, length, draft->error));
+        return take_commands(draft, kind, path, first);
+    }
     if (strstr(text, "--") || strchr(text, '=')) {
         BASE_TRY(read_script(draft, kind, path, text, 1, 0));
         return take_processes(draft, kind, path);
@@ -246,10 +309,13 @@ static enum base_status finish(struct import_draft *draft)
 {
     const bool megatron = is_kind(draft->kind, "megatron") || is_kind(draft->kind, "nemo");
     BASE_TRY(find_devices(draft));
-    if (draft->base_file && !draft->has_yaml)
+    const struct import_slot *file = model_import_slot(draft, ".config_file");
+    const char *lacks = draft->base_file && !draft->has_yaml ? draft->base_file
+                        : file && !draft->has_toml           ? file->value
+                                                             : NULL;
+    if (lacks)
         return base_fail(draft->error, BASE_INPUT,
-                         "%.200s has settings that the command line lacks; give it, too, before the script",
-                         draft->base_file);
+                         "%.200s has settings that the command line lacks; give it, too, before the script", lacks);
     if (is_kind(draft->kind, "maxtext")) BASE_TRY(model_import_maxtext(draft));
     else {
         if (megatron) BASE_TRY(model_import_megatron(draft));

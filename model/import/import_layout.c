@@ -84,6 +84,9 @@ enum base_status model_import_layout(struct import_draft *draft)
             "%s refuses that",
             (long long)world, (long long)tensor, (long long)stages, (long long)context, (long long)group, draft->kind);
     data = world / group;
+    const struct import_slot *copies = model_import_slot(draft, ".replicate");
+    if (copies && !strcmp(copies->value, "-1"))
+        return model_import_fail(draft, copies, "-1 fills the sharded degree alone; give the number of replicas");
     if (!strcmp(model_import_said(draft, ".zero", ""), "hybrid")) put_hybrid(draft, data);
     BASE_TRY(fill(draft, ".replicate", data, &replicate));
     BASE_TRY(fill(draft, ".shard", replicate ? data / replicate : 0, &shard));
@@ -163,8 +166,20 @@ enum base_status model_import_chunks(struct import_draft *draft)
     return BASE_OK;
 }
 
+/* DeepSpeed's dtype: one of two, which it refuses together. */
+static enum base_status put_dtype(struct import_draft *draft)
+{
+    const char *brain = model_import_said(draft, ".bf16", NULL), *half = model_import_said(draft, ".fp16", NULL);
+    if (brain && half)
+        return model_import_fail(draft, model_import_slot(draft, ".fp16"),
+                                 "bf16 is enabled, too, and DeepSpeed refuses both; disable one");
+    if (brain || half) model_import_put(draft, "dtype", brain ? brain : half);
+    return BASE_OK;
+}
+
 enum base_status model_import_shards(struct import_draft *draft)
 {
+    BASE_TRY(put_dtype(draft));
     const char *zero = model_import_said(draft, ".zero", "0");
     const bool whole = model_import_is_true(model_import_said(draft, ".offload_parameters", "false"));
     if (*zero == '3')

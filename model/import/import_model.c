@@ -94,10 +94,11 @@ enum base_status model_import_model(struct import_draft *draft)
     /* "kimi_k2" is the model itself, and so is "deepseek_v3", whose only size is "671B" */
     if (flavor && !meant) meant = model_zoo_meant(zoo, count, flavor);
     if (flavor && !meant) meant = model_zoo_meant(zoo, count, slot->value);
-    if (!meant && flavor)
-        model_import_warn(draft, slot->place, "%.100s is an unknown model; use --model with its name or its sizes",
-                          name);
-    if (!flavor && !meant && !strcmp(draft->kind, "torchtitan")) { /* a family: which one of it, an option says */
+    const bool family = !flavor && !meant && !strcmp(draft->kind, "torchtitan");
+    if (!meant && !family)
+        model_import_warn(draft, slot->place,
+                          "%.100s is an unknown model; use --model with its name, its sizes, or @config.json", name);
+    if (family) { /* a family: which one of it, an option says */
         model_import_put(draft, "model", "");
         return BASE_OK;
     }

@@ -166,8 +166,8 @@ static void note(struct import_draft *draft, const struct import_setting *settin
                                                        setting->place.line, setting->name, what);
 }
 
-/* A slip of the pen away from a key that is read: MaxText and Megatron-LM refuse it, others leave it out without a
- * word. */
+/* A slip of the pen away from a key that is read: MaxText, Megatron-LM and DeepSpeed's zero_optimization refuse
+ * it, others leave it out without a word. */
 static enum base_status note_unknown(struct import_draft *draft, const struct import_setting *setting)
 {
     const struct import_slot given = {setting->name, setting->value, setting->place, setting->name};
@@ -178,13 +178,20 @@ static enum base_status note_unknown(struct import_draft *draft, const struct im
         for (const char *at = field(row, KEY); lists(field(row, SOFTWARE), setting->kind) && *at;
              at += strspn(at, " ")) {
             const size_t length = strcspn(at, " ");
-            if (!memchr(at, '*', length) && count < MOST) names[count++] = base_copy_bytes(draft->arena, at, length);
+            const char *dot = strrchr(setting->name, '.'); /* "*.name" is of any table */
+            if (count < MOST && dot && !strncmp(at, "*.", 2) && !memchr(at + 2, '*', length - 2))
+                names[count++] = base_print(draft->arena, "%.*s%.*s", (int)(dot - setting->name), setting->name,
+                                            (int)length - 1, at + 1);
+            else if (count < MOST && !memchr(at, '*', length))
+                names[count++] = base_copy_bytes(draft->arena, at, length);
             at += length;
         }
     meant = base_nearest(setting->name, names, count);
     slips = meant ? base_edit_distance(setting->name, meant) : 0;
     const bool meant_it = slips && slips <= (strlen(setting->name) < LONG_NAME ? 1 : 2) && strlen(setting->name) > 5;
-    if (meant_it && (!strcmp(setting->kind, "megatron") || !strcmp(setting->kind, "maxtext")))
+    const bool refuses = !strcmp(setting->kind, "megatron") || !strcmp(setting->kind, "maxtext") ||
+                         (!strcmp(setting->kind, "deepspeed") && !strncmp(setting->name, "zero_optimization.", 18));
+    if (meant_it && refuses)
         return model_import_fail(draft, &given, "unknown key, which %s refuses; did you mean %s?", setting->kind,
                                  meant);
     if (meant_it)
@@ -198,6 +205,17 @@ static enum base_status note_unknown(struct import_draft *draft, const struct im
 static bool ends_marked(const char *value)
 {
     return *value && value[strlen(value) - 1] == '!';
+}
+
+/* The names on the left of "theirs=ours". */
+static const char *lefts(struct base_arena *arena, const char *list)
+{
+    struct base_text out = {.arena = arena};
+    for (const char *at = list; *at; at += strspn(at, " ")) {
+        base_putf(&out, "%s%.*s", out.length ? ", " : "", (int)strcspn(at, "="), at);
+        at += strcspn(at, " ");
+    }
+    return out.data;
 }
 
 static enum base_status take(struct import_draft *draft, const struct import_setting *setting)
@@ -222,7 +240,9 @@ static enum base_status take(struct import_draft *draft, const struct import_set
     if (length && value[length - 1] == '*')
         value = base_print(draft->arena, "%.*s%s", (int)length - 1, value, setting->value);
     if (!value && !strcmp(setting->value, "auto")) return BASE_OK;
-    if (!value) return model_import_fail(draft, &given, "\"%.60s\" is unknown; use %.300s", setting->value, values);
+    if (!value)
+        return model_import_fail(draft, &given, "\"%.60s\" is unknown; use %.300s", setting->value,
+                                 lefts(draft->arena, values));
     if (ends_marked(value)) {
         model_import_warn(draft, setting->place, "%.100s = %.60s changes the answer and is not modelled", setting->name,
                           setting->value);

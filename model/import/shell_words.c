@@ -171,7 +171,8 @@ static enum base_status put_parameter(struct import_shell *shell, struct field *
     const struct import_words *words = model_import_variable(shell, name);
     struct import_words one = {0};
     if (refers && words && words->count) words = model_import_variable(shell, words->items[0].text);
-    const bool all = !strncmp(rest, "[@]", 3), joined = !strncmp(rest, "[*]", 3) || (length == 1 && *name == '*');
+    const bool all = !strncmp(rest, "[@]", 3) || (length == 1 && *name == '@'),
+               joined = !strncmp(rest, "[*]", 3) || (length == 1 && *name == '*');
     if (counts) {
         const size_t size = all || joined           ? (words ? (size_t)words->count : 0)
                             : words && words->count ? strlen(words->items[0].text)
@@ -179,14 +180,14 @@ static enum base_status put_parameter(struct import_shell *shell, struct field *
         const char *digits = base_print(shell->arena, "%d", (int)size);
         return put(shell, field, digits, strlen(digits));
     }
-    if (all || !strncmp(rest, "[*]", 3)) rest += 3;
+    if (!strncmp(rest, "[@]", 3) || !strncmp(rest, "[*]", 3)) rest += 3;
     else if (*rest == '[') {
         const size_t key = strcspn(rest, "]");
         BASE_TRY(find_element(shell, name, base_copy_bytes(shell->arena, rest + 1, key - (key > 0)), field->line, depth,
                               &one));
         words = &one;
         rest += key + (rest[key] == ']');
-    } else if (words && words->count > 1 && *name != '@' && *name != '*') {
+    } else if (words && words->count > 1 && !all && !joined) {
         one = (struct import_words){words->items, 1, 1};
         words = &one;
     }

@@ -2,14 +2,18 @@
 #include "model/import/import_settings.h"
 
 #include <ctype.h>
+#include <stdlib.h>
 #include <string.h>
 
+enum { MOST_TABLES = 512 };
 struct toml {
     struct import_settings *settings;
     const char *kind, *file, *at;
     int line, first; /* the first setting of this file */
     struct base_error *error;
     const char *table; /* "parallelism", or "" */
+    const char *tables[MOST_TABLES];
+    int table_count;
 };
 
 static enum base_status fail(const struct toml *toml, const char *what)
@@ -128,6 +132,12 @@ static enum base_status read_bare(struct toml *toml, const char **out)
     *to = '\0';
     toml->at += length;
     *out = text;
+    const int base = *text != '0' ? 0 : text[1] == 'x' ? 16 : text[1] == 'o' ? 8 : text[1] == 'b' ? 2 : 0;
+    if (!base) return BASE_OK;
+    char *end;
+    const unsigned long long value = strtoull(text + 2, &end, base);
+    if (!text[2] || *end || value > INT64_MAX) return fail(toml, "a whole number is needed after 0x, 0o or 0b");
+    *out = base_print(toml->settings->arena, "%llu", value);
     return BASE_OK;
 }
 
@@ -165,17 +175,18 @@ static enum base_status put_list(struct toml *toml, struct base_json_writer *wri
 
 static enum base_status read_inline_table(struct toml *toml, const char *prefix, int depth)
 {
-    for (toml->at++;;) {
+    const char *const start = ++toml->at;
+    for (;;) {
         const char *name;
         skip_blanks(toml);
-        if (*toml->at == '}') break;
+        if (*toml->at == '}' && toml->at == start + strspn(start, " \t")) break;
         BASE_TRY(read_key(toml, prefix, &name));
         if (*toml->at != '=') return fail(toml, "= is needed after a key");
         toml->at++;
         BASE_TRY(read_value(toml, name, depth + 1));
         skip_blanks(toml);
-        if (*toml->at == ',') toml->at++;
-        else if (*toml->at != '}') return fail(toml, "a table parts its keys by commas, and ends with }");
+        if (*toml->at == '}') break;
+        if (*toml->at++ != ',') return fail(toml, "a table parts its keys by commas, and ends with }");
     }
     toml->at++;
     return BASE_OK;
@@ -202,11 +213,21 @@ static enum base_status read_value(struct toml *toml, const char *name, int dept
     return model_import_set(toml->settings, name, text, toml->kind, place, toml->error);
 }
 
+/* [table], which stands once, and [[table]], of which each is the next of a list. */
 static enum base_status read_header(struct toml *toml)
 {
+    struct base_arena *arena = toml->settings->arena;
     const int brackets = toml->at[1] == '[' ? 2 : 1;
+    int before = 0;
     toml->at += brackets;
     BASE_TRY(read_key(toml, "", &toml->table));
+    for (int i = 0; i < toml->table_count; i++) before += !strcmp(toml->tables[i], toml->table);
+    if (before && brackets == 1)
+        return base_fail(toml->error, BASE_INPUT, "%.300s:%d: [%.100s] is a duplicate; keep one", toml->file,
+                         toml->line, toml->table);
+    if (toml->table_count == MOST_TABLES) return fail(toml, "has too many tables");
+    toml->tables[toml->table_count++] = toml->table;
+    if (brackets == 2) toml->table = base_print(arena, "%s.%d", toml->table, before);
     for (int i = 0; i < brackets; i++)
         if (*toml->at++ != ']') return fail(toml, "a table's name ends with ]");
     return BASE_OK;
@@ -215,7 +236,7 @@ static enum base_status read_header(struct toml *toml)
 enum base_status model_import_toml(struct import_settings *settings, const char *kind, const char *file,
                                    const char *text, size_t length, struct base_error *error)
 {
-    struct toml toml = {settings, kind, file, text, 1, settings->count, error, ""};
+    struct toml toml = {settings, kind, file, text, 1, settings->count, error, "", {0}, 0};
     (void)length;
     for (skip_lines(&toml); *toml.at; skip_lines(&toml)) {
         const char *name;

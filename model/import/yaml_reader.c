@@ -9,8 +9,9 @@ struct reading {
     const char *kind, *file;
     yaml_document_t *document;
     struct base_error *error;
-    int visited; /* nodes, an alias counted as often as it stands */
-    int depth;   /* of files that include others */
+    int visited;      /* nodes, an alias counted as often as it stands */
+    int depth;        /* of files that include others */
+    bool is_manifest; /* of Kubernetes, which may hold several documents */
 };
 
 static enum base_status fail_at(const struct reading *reading, const yaml_node_t *node, const char *what)
@@ -18,13 +19,18 @@ static enum base_status fail_at(const struct reading *reading, const yaml_node_t
     return base_fail(reading->error, BASE_INPUT, "%.300s:%d: %s", reading->file, (int)node->start_mark.line + 1, what);
 }
 
-/* "10_000" is a number of YAML 1.1; a null is nothing. */
+/* As YAML 1.1 and PyYAML have it: "10_000" is a number, "yes" and "off" are true and false; a null is nothing. */
 static const char *scalar_text(struct base_arena *arena, const yaml_node_t *node)
 {
     const char *text = (const char *)node->data.scalar.value;
     const bool plain = node->data.scalar.style == YAML_PLAIN_SCALAR_STYLE;
     if (!plain) return base_copy(arena, text);
     if (!strcmp(text, "~") || !strcmp(text, "null") || !strcmp(text, "Null") || !strcmp(text, "NULL")) return "";
+    static const char *const truths[][3] = {
+        {"yes", "Yes", "YES"}, {"on", "On", "ON"}, {"no", "No", "NO"}, {"off", "Off", "OFF"}};
+    for (int i = 0; i < BASE_COUNT(truths); i++)
+        for (int form = 0; form < 3; form++)
+            if (!strcmp(text, truths[i][form])) return i < 2 ? "true" : "false";
     char *copy = base_copy(arena, text);
     if (strspn(text, "0123456789_.+-eE") != strlen(text) || !strpbrk(text, "0123456789")) return copy;
     char *to = copy;
@@ -173,26 +179,39 @@ static bool nests_too_deep(const char *text, size_t length)
     return depth > DEEPEST_TEXT;
 }
 
+/* One document; *any false: there was none left. */
+static enum base_status read_document(struct reading *reading, const char *prefix, yaml_parser_t *parser, bool later,
+                                      bool *any)
+{
+    yaml_document_t document;
+    enum base_status status = BASE_OK;
+    *any = false;
+    if (!yaml_parser_load(parser, &document))
+        return base_fail(reading->error, BASE_INPUT, "%.300s:%d: is no YAML: %.200s", reading->file,
+                         (int)parser->problem_mark.line + 1, parser->problem ? parser->problem : "out of memory");
+    reading->document = &document;
+    const yaml_node_t *root = yaml_document_get_root_node(&document);
+    *any = root != NULL;
+    if (!root && !later) status = base_fail(reading->error, BASE_INPUT, "%.300s: is empty", reading->file);
+    else if (root && later && !reading->is_manifest)
+        status = fail_at(reading, root, "a second document, which the software refuses; keep one");
+    else if (root) status = read_node(reading, prefix, root, 0);
+    yaml_document_delete(&document);
+    return status;
+}
+
 /* libyaml has its own memory: strings are copied, and a jump out of the arena only leaks it. */
 static enum base_status read_text(struct reading *reading, const char *prefix, const char *text, size_t length)
 {
     yaml_parser_t parser;
-    yaml_document_t document;
     enum base_status status = BASE_OK;
+    bool any = true;
     if (nests_too_deep(text, length))
         return base_fail(reading->error, BASE_INPUT, "%.300s: nested too deep", reading->file);
     if (!yaml_parser_initialize(&parser)) return base_fail(reading->error, BASE_INTERNAL, "libyaml: out of memory");
     yaml_parser_set_input_string(&parser, (const unsigned char *)text, length);
-    if (!yaml_parser_load(&parser, &document)) {
-        status = base_fail(reading->error, BASE_INPUT, "%.300s:%d: is no YAML: %.200s", reading->file,
-                           (int)parser.problem_mark.line + 1, parser.problem ? parser.problem : "out of memory");
-    } else {
-        reading->document = &document;
-        const yaml_node_t *root = yaml_document_get_root_node(&document);
-        if (!root) status = base_fail(reading->error, BASE_INPUT, "%.300s: is empty", reading->file);
-        else status = read_node(reading, prefix, root, 0);
-        yaml_document_delete(&document);
-    }
+    for (int count = 0; any && status == BASE_OK; count++)
+        status = read_document(reading, prefix, &parser, count > 0, &any);
     yaml_parser_delete(&parser);
     return status;
 }
@@ -200,6 +219,10 @@ static enum base_status read_text(struct reading *reading, const char *prefix, c
 enum base_status model_import_yaml(struct import_settings *settings, const char *kind, const char *file,
                                    const char *text, size_t length, struct base_error *error)
 {
-    struct reading reading = {.settings = settings, .kind = kind, .file = file, .error = error};
+    struct reading reading = {.settings = settings,
+                              .kind = kind,
+                              .file = file,
+                              .error = error,
+                              .is_manifest = strstr(text, "apiVersion:") != NULL};
     return read_text(&reading, "", text, length);
 }
