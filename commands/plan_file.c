@@ -80,54 +80,14 @@ static enum base_status read_import(struct commands_context *context, const stru
     return BASE_OK;
 }
 
-/* gin as given on T5X's command line: files in their order, and bindings over all of them. */
-struct gin_lines {
-    struct base_text files, bindings;
-    int file_count, binding_count;
-};
-
-static void put_file(const char *path, struct gin_lines *out)
-{
-    base_put(&out->files, "include ");
-    base_put_python_string(&out->files, path);
-    base_put(&out->files, "\n");
-    out->file_count++;
-}
-
-/* --gin_file=FILE, --gin_bindings=NAME=VALUE and --gin.NAME=VALUE, as T5X spells them; false: it is neither. */
-static bool put_gin(const char *given, struct gin_lines *out)
-{
-    const char *equals = strchr(given, '=');
-    if ((strncmp(given, "--gin.", 6) != 0 && strncmp(given, "--gin_", 6) != 0) || !equals) return false;
-    if (!strncmp(given, "--gin_file=", 11)) return put_file(equals + 1, out), true;
-    if (!strncmp(given, "--gin_bindings=", 15)) base_putf(&out->bindings, "%s\n", equals + 1);
-    else base_putf(&out->bindings, "%.*s = %s\n", (int)(equals - given - 6), given + 6, equals + 1);
-    out->binding_count++;
-    return true;
-}
-
-/* A script that starts T5X: its gin files and bindings, in its order. */
-static enum base_status put_script(struct commands_context *context, const char *path, struct gin_lines *out,
-                                   struct base_error *error)
-{
-    const char *const *words;
-    int count;
-    BASE_TRY(model_import_words(context->arena, path, &words, &count, error));
-    for (int i = 0; i < count; i++) {
-        const bool joined = strchr(words[i], '=') || i + 1 == count || strncmp(words[i], "--gin", 5) != 0;
-        put_gin(joined ? words[i] : base_print(context->arena, "%s=%s", words[i], words[i + 1]), out);
-    }
-    return BASE_OK;
-}
-
 /* Messages name a single file; several files, or bindings, are treated as T5X's command line. */
 static enum base_status read_gins(struct commands_context *context, const char *const *paths, int path_count,
-                                  struct gin_lines *lines, struct sim_gin_plan *out, struct base_error *error)
+                                  struct model_gin_lines *lines, struct sim_gin_plan *out, struct base_error *error)
 {
     for (int i = 0; i < path_count; i++) {
         if (!model_gin_is_gin(paths[i]) && path_count > 1)
             return base_fail(error, BASE_USAGE, "\"%.60s\" is no gin file, and one of the others is", paths[i]);
-        put_file(paths[i], lines);
+        model_import_gin_argument(base_print(context->arena, "--gin_file=%s", paths[i]), lines);
     }
     if (path_count == 1 && lines->file_count == 1 && !lines->binding_count)
         return read_gin(context, paths[0], out, error);
@@ -165,14 +125,15 @@ enum base_status commands_read_files(struct commands_context *context, const str
     const char **paths = base_new(context->arena, const char *, arguments->positional_count),
                **overrides = base_new(context->arena, const char *, arguments->positional_count);
     struct model_import_request request = {.paths = paths, .overrides = overrides};
-    struct gin_lines lines = {.files = {.arena = context->arena}, .bindings = {.arena = context->arena}};
+    struct model_gin_lines lines = {.files = {.arena = context->arena}, .bindings = {.arena = context->arena}};
     int kind;
     if (arguments->option_count) BASE_TRY(commands_topology_given(context->arena, arguments, &request.topology, error));
     for (int i = 0; i < arguments->positional_count; i++) {
         const char *given = arguments->positional[i];
-        if (put_gin(given, &lines)) continue;
+        if (model_import_gin_argument(given, &lines)) continue;
         if (strchr(given, '=') && !base_is_file(given)) overrides[request.override_count++] = given;
-        else if (model_import_starts_gin(context->arena, given)) BASE_TRY(put_script(context, given, &lines, error));
+        else if (model_import_starts_gin(context->arena, given))
+            BASE_TRY(model_import_gin_script(context->arena, given, &lines, error));
         else paths[request.path_count++] = given;
     }
     const bool is_gin = (from && !strcmp(from, "gin")) || lines.file_count || lines.binding_count ||

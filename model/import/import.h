@@ -38,11 +38,21 @@ extern const char *const model_import_kinds[MODEL_IMPORT_KINDS];
 
 /* True if the file's content starts a supported software. JSON plans and gin do not count. */
 bool model_import_recognises(struct base_arena *arena, const char *path);
-/* True for a script that starts T5X with gin files. */
+/* ---- T5X: files and bindings as gin, in their order (import_gin.c) ---- */
+
+struct model_gin_lines {
+    struct base_text files, bindings; /* "include 'FILE'", or a file's own lines; "NAME = VALUE" */
+    int file_count, binding_count;
+};
+/* --gin_file=FILE, --gin_bindings=NAME=VALUE and --gin.NAME=VALUE, as T5X spells them; false: it is neither. */
+bool model_import_gin_argument(const char *given, struct model_gin_lines *out);
+/* True for a script that starts T5X, or has its gin in a here-document. */
 bool model_import_starts_gin(struct base_arena *arena, const char *path);
-/* All words of the commands that a script starts, its variables expanded. BASE_INPUT: its quotes do not end. */
-enum base_status model_import_words(struct base_arena *arena, const char *path, const char *const **words, int *count,
-                                    struct base_error *error);
+/* Adds what it starts T5X with; values that it leaves to its environment are left out. BASE_INPUT: a quote does not
+ * end. */
+enum base_status model_import_gin_script(struct base_arena *arena, const char *path, struct model_gin_lines *out,
+                                         struct base_error *error);
+
 /* BASE_INPUT names file, line and key of an unreadable value, a value that the software refuses, or a missing one. */
 enum base_status model_import_read(struct base_arena *arena, const struct model_import_request *request,
                                    struct model_import *out, struct base_error *error);

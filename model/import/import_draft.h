@@ -21,6 +21,7 @@ struct import_draft {
     const char *base_file; /* that a script starts MaxText with, where it is not base.yml; NULL: none */
     bool has_yaml, has_toml;
     struct import_shell shell; /* of all scripts */
+    int body_count;            /* of its files, read so far */
     struct import_slot slots[IMPORT_MOST_SLOTS];
     int slot_count;
     const char *notes[IMPORT_MOST_NOTES], *warnings[IMPORT_MOST_WARNINGS];

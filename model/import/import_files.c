@@ -71,32 +71,6 @@ bool model_import_recognises(struct base_arena *arena, const char *path)
     return strlen(text) == length && (recognised(text) || base_ends_in(path, ".toml"));
 }
 
-bool model_import_starts_gin(struct base_arena *arena, const char *path)
-{
-    const char *text;
-    size_t length;
-    struct base_error ignored;
-    return !model_gin_is_gin(path) && base_is_file(path) &&
-           base_read_file(arena, path, IMPORT_LARGEST_BYTES, &text, &length, &ignored) == BASE_OK &&
-           strlen(text) == length && strstr(text, "--gin_file");
-}
-
-enum base_status model_import_words(struct base_arena *arena, const char *path, const char *const **words, int *count,
-                                    struct base_error *error)
-{
-    struct import_shell shell = {.arena = arena, .file = path, .error = error};
-    const char *text, **out = base_new(arena, const char *, IMPORT_MOST_WORDS);
-    size_t length;
-    *count = 0;
-    BASE_TRY(base_read_file(arena, path, IMPORT_LARGEST_BYTES, &text, &length, error));
-    BASE_TRY(model_import_shell(&shell, text, 1));
-    for (int c = 0; c < shell.command_count; c++)
-        for (int i = 0; i < shell.commands[c].count && *count < IMPORT_MOST_WORDS; i++)
-            out[(*count)++] = shell.commands[c].items[i].text;
-    *words = out;
-    return BASE_OK;
-}
-
 /* ---- command lines ---- */
 
 /* An argument that is a command line itself: of xpk, srun bash -c and the like. */
@@ -111,14 +85,15 @@ static enum base_status take_arguments(struct import_draft *draft, const char *k
                                        const struct import_words *words)
 {
     struct base_arena *arena = draft->arena;
+    const bool pairs = is_kind(kind, "maxtext") || is_kind(kind, "nemo"); /* key=value */
     for (int i = 1; i < words->count; i++) {
         const char *word = words->items[i].text, *equals = strchr(word, '=');
         const struct model_gin_place place = {file, words->items[i].line};
         if (is_kind(kind, "maxtext") && !equals && *word != '-' &&
             (base_ends_in(word, ".yml") || base_ends_in(word, ".yaml")) && !base_ends_in(word, "base.yml"))
             draft->base_file = word;
-        if (is_command_line(word) || (*word != '-' && (!equals || !is_kind(kind, "maxtext")))) continue;
-        const char *start = word + strspn(word, "-");
+        if (is_command_line(word) || (*word != '-' && (!equals || !pairs))) continue;
+        const char *start = word + strspn(word, pairs ? "-+" : "-");
         const size_t length = equals ? (size_t)(equals - start) : strlen(start);
         struct base_text value = {.arena = arena};
         if (equals) base_put(&value, equals + 1);
@@ -126,7 +101,7 @@ static enum base_status take_arguments(struct import_draft *draft, const char *k
                (words->items[i + 1].text[0] != '-' ||
                 strspn(words->items[i + 1].text, "-.0123456789e") == strlen(words->items[i + 1].text))) {
             if (base_ends_in(words->items[i + 1].text, ".py")) break;
-            if (is_kind(kind, "maxtext") && strchr(words->items[i + 1].text, '=')) break;
+            if (pairs && strchr(words->items[i + 1].text, '=')) break;
             base_putf(&value, "%s%s", value.length ? "+" : "", words->items[++i].text);
         }
         if (*start && length < 200)
@@ -149,6 +124,25 @@ static enum base_status read_words(struct import_draft *draft, const char *kind,
     return BASE_OK;
 }
 
+/* A file that the script writes: settings of the software in its own form. Scripts are read where they are called. */
+static enum base_status read_document(struct import_draft *draft, const char *path, const struct import_body *body)
+{
+    struct base_text text = {.arena = draft->arena};
+    const char *start = body->text + strspn(body->text, " \t\n"), *own = recognised(body->text);
+    while (*start == '#') start += strcspn(start, "\n"), start += strspn(start, " \t\n");
+    if (!own) return BASE_OK;
+    if (!strncmp(start, "--", 2) || start[strcspn(start, "= \n")] == '=')
+        return read_script(draft, own, path, body->text, body->line, 1);
+    for (int i = 1; i < body->line; i++) base_put(&text, "\n"); /* lines are those of the script */
+    base_put(&text, body->text);
+    if (*start == '[') {
+        draft->has_toml = true;
+        return model_import_toml(&draft->settings, own, path, text.data, text.length, draft->error);
+    }
+    if (*start != '{' && start[strcspn(start, ": \n")] != ':') return BASE_OK;
+    return model_import_yaml(&draft->settings, own, path, text.data, text.length, draft->error);
+}
+
 /* The commands of a script that say anything; others (mkdir, echo) have no such options. */
 static enum base_status read_script(struct import_draft *draft, const char *kind, const char *path, const char *text,
                                     int line, int depth)
@@ -157,6 +151,10 @@ static enum base_status read_script(struct import_draft *draft, const char *kind
     const int first = shell->command_count;
     shell->arena = draft->arena, shell->file = path, shell->error = draft->error;
     BASE_TRY(model_import_shell(shell, text, line));
+    const int first_body = draft->body_count;
+    draft->body_count = shell->body_count;
+    for (int b = first_body, end = shell->body_count; b < end; b++)
+        if (shell->bodies[b].is_document) BASE_TRY(read_document(draft, path, &shell->bodies[b]));
     for (int c = first, end = shell->command_count; c < end; c++) {
         const struct import_words *command = &shell->commands[c];
         const char *name = strrchr(command->items[0].text, '/');
@@ -167,7 +165,7 @@ static enum base_status read_script(struct import_draft *draft, const char *kind
         for (int i = 0; i < BASE_COUNT(silent); i++) says = says && strcmp(name, silent[i]) != 0;
         struct import_words whole = *command;
         struct import_words shifted = {0};
-        if (*command->items[0].text == '-') { /* a file of arguments alone */
+        if (*command->items[0].text == '-' || strchr(command->items[0].text, '=')) { /* a file of arguments alone */
             BASE_TRY(model_import_shell_add(shell, &shifted, "", 0, 1));
             for (int i = 0; i < command->count; i++)
                 BASE_TRY(model_import_shell_add(shell, &shifted, command->items[i].text, strlen(command->items[i].text),
@@ -243,8 +241,9 @@ static enum base_status read_one(struct import_draft *draft, const char *path, c
     if (!draft->kind || is_kind(draft->kind, "accelerate") ||
         (is_kind(draft->kind, "transformers") && is_kind(kind, "deepspeed")))
         draft->kind = kind;
-    const bool toml = base_ends_in(path, ".toml") ||
-                      (is_kind(kind, "torchtitan") && (*text == '[' || strstr(text, "\n["))),
+    const bool script = !strncmp(text, "#!", 2) || strstr(text, "<<"),
+               toml = base_ends_in(path, ".toml") ||
+                      (!script && is_kind(kind, "torchtitan") && (*text == '[' || strstr(text, "\n["))),
                yaml = base_ends_in(path, ".yml") || base_ends_in(path, ".yaml") || base_ends_in(path, ".json");
     draft->has_yaml = draft->has_yaml || yaml;
     draft->has_toml = draft->has_toml || toml;

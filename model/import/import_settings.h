@@ -60,6 +60,7 @@ struct import_variable {
 struct import_body {
     const char *name, *text;
     int line;
+    bool is_document;
 };
 struct import_shell {
     struct base_arena *arena;
@@ -98,7 +99,7 @@ enum base_status model_import_shell_document(struct import_shell *shell, const c
                                              const char **end, int *line_count);
 /* shell_variables.c */
 const struct import_body *model_import_shell_body(const struct import_shell *shell, const char *name); /* NULL: none */
-void model_import_shell_keep(struct import_shell *shell, const char *name, const char *text, int line);
+void model_import_shell_keep(struct import_shell *shell, struct import_body body);
 enum base_status model_import_shell_set(struct import_shell *shell, const char *name, const char *value, int line);
 enum base_status model_import_shell_add(struct import_shell *shell, struct import_words *words, const char *text,
                                         size_t length, int line);

@@ -72,8 +72,11 @@ static enum base_status take_document(struct script *script, const struct import
     if (!strcmp(first, "read") || !strcmp(first, "mapfile"))
         return model_import_shell_set(script->shell, last, script->document, script->line);
     if (!strcmp(first, "tee") && words->count > 1) script->into = last;
-    if (script->into)
-        return model_import_shell_keep(script->shell, script->into, script->document, script->line + 1), BASE_OK;
+    if (script->into) {
+        model_import_shell_keep(script->shell,
+                                (struct import_body){script->into, script->document, script->line + 1, true});
+        return BASE_OK;
+    }
     for (int i = 0; i < words->count && script->depth < DEEPEST_CALL; i++)
         if (!strcmp(words->items[i].text, "bash") || !strcmp(words->items[i].text, "sh"))
             return run(script->shell, script->document, script->line + 1, script->depth + 1);
@@ -168,10 +171,11 @@ static void end_group(struct script *script)
 {
     const struct frame *function = top(script, FRAME_FUNCTION);
     if (function && function->was_active)
-        model_import_shell_keep(
-            script->shell, function->subject,
-            base_copy_bytes(script->shell->arena, function->body, (size_t)(script->command - function->body)),
-            function->line);
+        model_import_shell_keep(script->shell,
+                                (struct import_body){function->subject,
+                                                     base_copy_bytes(script->shell->arena, function->body,
+                                                                     (size_t)(script->command - function->body)),
+                                                     function->line, false});
     pop(script, function ? FRAME_FUNCTION : FRAME_GROUP);
 }
 

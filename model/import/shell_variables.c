@@ -37,15 +37,15 @@ const struct import_body *model_import_shell_body(const struct import_shell *she
     return NULL;
 }
 
-void model_import_shell_keep(struct import_shell *shell, const char *name, const char *text, int line)
+void model_import_shell_keep(struct import_shell *shell, struct import_body body)
 {
     enum { MOST_BODIES = 256 };
     if (shell->body_count == MOST_BODIES) return;
     if (shell->body_count == shell->body_capacity)
         shell->bodies =
             base_grown(shell->arena, shell->bodies, shell->body_count, &shell->body_capacity, sizeof *shell->bodies);
-    shell->bodies[shell->body_count++] =
-        (struct import_body){strncmp(name, "./", 2) != 0 ? name : name + 2, text, line};
+    if (!strncmp(body.name, "./", 2)) body.name += 2;
+    shell->bodies[shell->body_count++] = body;
 }
 
 static int find(const struct import_shell *shell, const char *name)
