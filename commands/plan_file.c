@@ -13,7 +13,9 @@ static enum base_status read_json(struct base_arena *arena, const char *path, st
     const char *text;
     size_t length;
     const struct base_json *document;
-    BASE_TRY(base_read_file(arena, path, LARGEST_PLAN_BYTES, &text, &length, error));
+    const char *inside = model_import_plan_json(arena, path);
+    if (inside) text = inside, length = strlen(inside);
+    else BASE_TRY(base_read_file(arena, path, LARGEST_PLAN_BYTES, &text, &length, error));
     enum base_status status = base_json_parse(arena, text, length, &document, error);
     if (status == BASE_OK && model_is_huggingface(document))
         status = model_huggingface_line(arena, document, &out->values[SIM_MODEL], error);
@@ -148,6 +150,8 @@ enum base_status commands_read_files(struct commands_context *context, const str
         return read_json_alone(context, paths[0], out, error);
     if (from) BASE_TRY(base_parse_word(from, "--from", model_import_kinds, MODEL_IMPORT_KINDS, &kind, error));
     request.from = from;
+    if (request.path_count == 1 && !request.override_count && model_import_plan_json(context->arena, paths[0]))
+        return read_json_alone(context, paths[0], out, error);
     if (from || request.path_count > 1 || model_import_recognises(context->arena, paths[0]) ||
         is_text(context, paths[0]))
         return read_import(context, &request, out, error);

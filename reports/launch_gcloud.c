@@ -132,6 +132,10 @@ enum base_status reports_launch_gcloud(struct base_arena *arena, const struct si
     const char *plan_name = command ? "plan.json" : "plan.gin";
     struct base_text file = {.arena = arena}, runs = {.arena = arena};
     BASE_TRY(find_generation(plan, &generation, error));
+    if (!command && !strcmp(plan->software, "maxtext"))
+        return base_fail(error, BASE_INPUT,
+                         "software: maxtext starts by its own command line; use --format maxtext, whose file runs on "
+                         "each host, or by xpk; or --command");
     BASE_TRY(reports_launch_put_file(arena, text, plan, command, &file, error));
     base_put(out, "#!/bin/bash\n# ");
     reports_launch_title(plan, out);

@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 
+#include "model/import/import.h"
 #include "reports/reports.h"
 #include "sim/predict/predict.h"
 
@@ -681,18 +682,46 @@ static const char *exported(struct base_arena *arena, struct sim_cache *cache, c
     return out.data;
 }
 
-static void check_comes_back(struct base_arena *arena, struct sim_cache *cache, const struct sim_plan_text *text)
+/* A run file, or a job that holds one: all lines of gin. */
+static struct model_gin *read_again(struct base_arena *arena, const char *format, const char *text)
+{
+    struct model_gin_lines lines = {.files = {.arena = arena}, .bindings = {.arena = arena}};
+    struct base_held held = {"job.sh", text, strlen(text)};
+    struct model_gin *gin;
+    struct base_error error;
+    if (!strcmp(format, "gin")) return parsed(arena, text);
+    arena->held = &held;
+    assert_ok(model_import_gin_script(arena, held.name, &lines, &error), &error);
+    arena->held = NULL;
+    if (lines.binding_count) base_put(&lines.files, lines.bindings.data);
+    assert_ok(model_gin_read_lines(arena, held.name, lines.files.data, NULL, &gin, &error), &error);
+    return gin;
+}
+
+static void check_comes_back_as(struct base_arena *arena, struct sim_cache *cache, const struct sim_plan_text *text,
+                                const char *format)
 {
     struct sim_gin_plan back;
     struct base_error error;
-    struct model_gin *gin = parsed(arena, exported(arena, cache, "gin", text));
+    struct model_gin *gin = read_again(arena, format, exported(arena, cache, format, text));
     assert_ok(sim_plan_from_gin(gin, &back, &error), &error);
     if (strstr(notes_of(arena, gin), "gin would fail")) fail_msg("gin would stop: %s", notes_of(arena, gin));
     for (int key = 0; key < SIM_KEY_COUNT; key++) {
         const char *given = text->values[key] && *text->values[key] ? text->values[key] : "(none)",
                    *got = back.text.values[key] ? back.text.values[key] : "(none)";
-        if (strcmp(given, got) != 0) fail_msg("%s was %s and is %s", sim_plan_keys[key].name, given, got);
+        if (strcmp(given, got) != 0) fail_msg("%s: %s was %s and is %s", format, sim_plan_keys[key].name, given, got);
     }
+}
+
+static void check_comes_back(struct base_arena *arena, struct sim_cache *cache, const struct sim_plan_text *text)
+{
+    static const struct {
+        const char *chip, *format;
+    } jobs[] = {{"h100:", "slurm"}, {"a100-80g:", "slurm"}, {"v4", "gcloud"}, {"v3-32", "gcloud"}, {"v5e", "gcloud"}};
+    check_comes_back_as(arena, cache, text, "gin");
+    for (int i = 0; i < BASE_COUNT(jobs); i++)
+        if (!strncmp(text->values[SIM_TOPOLOGY], jobs[i].chip, strlen(jobs[i].chip)))
+            check_comes_back_as(arena, cache, text, jobs[i].format);
 }
 
 static struct sim_plan_text plan_of_json(struct base_arena *arena, const char *text)
@@ -827,7 +856,8 @@ static struct sim_plan_text any_plan(struct base_arena *arena, struct base_rando
 
 static void any_plan_that_stands_comes_back(struct base_arena *arena)
 {
-    enum { PLANS = 400 };
+    const char *trips = getenv("IMPORT_TRIPS");
+    const int64_t plan_count = trips ? 10 * strtoll(trips, NULL, 10) : 400;
     struct sim_cache *cache = sim_cache_new(arena);
     jmp_buf exhausted;
     struct base_arena own = {.exhausted = &exhausted};
@@ -835,19 +865,19 @@ static void any_plan_that_stands_comes_back(struct base_arena *arena)
     int good = 0;
     if (setjmp(exhausted)) fail_msg("the arena is exhausted");
     base_random_seed(&random, 11);
-    for (int i = 0; i < PLANS; i++) {
+    for (int64_t i = 0; i < plan_count; i++) {
         struct sim_plan_text text = any_plan(&own, &random);
         struct sim_plan plan;
         struct base_error error;
-        TEST_ROW("plan %d of model %s, rules %s", i, text.values[SIM_MODEL], text.values[SIM_RULES]);
+        TEST_ROW("plan %lld of model %s, rules %s", (long long)i, text.values[SIM_MODEL], text.values[SIM_RULES]);
         if (sim_plan_check(cache, &own, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error) == BASE_OK) {
             check_comes_back(&own, cache, &text);
             good++;
         }
         base_arena_reset(&own);
     }
-    TEST_ROW("%d of %d plans stand", good, PLANS);
-    assert_true(good > PLANS / 4);
+    TEST_ROW("%d of %lld plans stand", good, (long long)plan_count);
+    assert_true(good > plan_count / 4);
     base_arena_free(&own);
     sim_cache_free(cache);
 }

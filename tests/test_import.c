@@ -33,9 +33,11 @@ static struct sim_plan_text text_of(const struct model_import *import)
 /* ---- round trips ---- */
 
 static const struct format {
-    const char *name, *ending;
-} formats[] = {
-    {"megatron", "args"}, {"torchtitan", "toml"}, {"nanotron", "yaml"}, {"deepspeed", "json"}, {"maxtext", "sh"}};
+    const char *name, *ending, *software;
+} formats[] = {{"megatron", "args", "megatron"}, {"torchtitan", "toml", "torchtitan"},
+               {"nanotron", "yaml", "nanotron"}, {"deepspeed", "json", "deepspeed"},
+               {"maxtext", "sh", "maxtext"},     {"slurm", "sh", "megatron"},
+               {"slurm", "sh", "torchtitan"},    {"slurm", "sh", "nanotron"}};
 
 #define PICKED(random, ...)                                                                                            \
     ((const char *const[]){__VA_ARGS__})[base_random_below(                                                            \
@@ -138,7 +140,7 @@ static bool goes_round(struct base_arena *arena, struct sim_cache *cache, const 
     const char *path = written(arena, base_print(arena, "plan.%s", format->ending), out.data, out.length);
     const struct model_import_request request = {
         .paths = &path, .path_count = 1, .topology = text->values[SIM_TOPOLOGY]};
-    TEST_ROW("%s\n%s", format->name, out.data);
+    TEST_ROW("%s of %s\n%s", format->name, format->software, out.data);
     assert_ok(model_import_read(arena, &request, &import, &error), &error);
     struct sim_plan_text read = text_of(&import);
     const bool says_model = read.values[SIM_MODEL] != NULL, says_length = read.values[SIM_TARGETS_LENGTH] != NULL;
@@ -176,12 +178,12 @@ static void what_is_written_is_read_back(struct base_arena *arena)
         for (int64_t i = 0; i < TRIES_A_PLAN * enough && done < enough; i++) {
             struct base_arena question = {0};
             struct sim_cache *cache = sim_cache_new(&question);
-            const struct sim_plan_text text = random_plan(&question, &random, formats[f].name);
+            const struct sim_plan_text text = random_plan(&question, &random, formats[f].software);
             done += goes_round(&question, cache, &formats[f], &text);
             sim_cache_free(cache);
             base_arena_free(&question);
         }
-        TEST_ROW("%s: %lld", formats[f].name, (long long)done);
+        TEST_ROW("%s of %s: %lld", formats[f].name, formats[f].software, (long long)done);
         assert_int_equal(done, enough);
     }
     (void)arena;

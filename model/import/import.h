@@ -53,6 +53,8 @@ bool model_import_starts_gin(struct base_arena *arena, const char *path);
 enum base_status model_import_gin_script(struct base_arena *arena, const char *path, struct model_gin_lines *out,
                                          struct base_error *error);
 
+/* The JSON of a plan in a here-document of a job, as export --command writes it; NULL: the file has none. */
+const char *model_import_plan_json(struct base_arena *arena, const char *path);
 /* BASE_INPUT names file, line and key of an unreadable value, a value that the software refuses, or a missing one. */
 enum base_status model_import_read(struct base_arena *arena, const struct model_import_request *request,
                                    struct model_import *out, struct base_error *error);

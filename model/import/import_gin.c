@@ -27,8 +27,15 @@ static bool is_gin(const char *text)
     return strstr(text, "from __gin__") || (strstr(text, "include '") && strstr(text, ".gin'"));
 }
 
-/* The gin in a here-document of the script, whichever function writes it. *out NULL: it has none. */
-static enum base_status find_document(struct import_shell *shell, const char *text, const char **out)
+static bool is_plan(const char *text)
+{
+    return *text == '{' && strstr(text, "\"topology\"") && strstr(text, "\"model\"");
+}
+
+/* The gin, or the plan's JSON, in a here-document of the script, whichever function writes it. *out NULL: it has none.
+ */
+static enum base_status find_document(struct import_shell *shell, const char *text, bool is_wanted(const char *text),
+                                      const char **out)
 {
     int line = 1, line_count;
     const char *end;
@@ -37,7 +44,7 @@ static enum base_status find_document(struct import_shell *shell, const char *te
         at += 2;
         if (*at == '<') continue;
         BASE_TRY(model_import_shell_document(shell, &at, line, out, &end, &line_count));
-        if (*out && !is_gin(*out)) *out = NULL;
+        if (*out && !is_wanted(*out)) *out = NULL;
     }
     return BASE_OK;
 }
@@ -59,7 +66,7 @@ bool model_import_starts_gin(struct base_arena *arena, const char *path)
     if (model_gin_is_gin(path) || !base_is_file(path) || base_ends_in(path, ".json")) return false;
     if (read_script(arena, path, &shell, &text, &ignored) != BASE_OK) return false;
     if (strstr(text, "--gin_file")) return true;
-    return strstr(text, "<<") && find_document(&shell, text, &document) == BASE_OK && document;
+    return strstr(text, "<<") && find_document(&shell, text, is_gin, &document) == BASE_OK && document;
 }
 
 /* A value that the script leaves to its environment says nothing. */
@@ -75,7 +82,7 @@ enum base_status model_import_gin_script(struct base_arena *arena, const char *p
     struct import_shell shell;
     const char *text, *document;
     BASE_TRY(read_script(arena, path, &shell, &text, error));
-    BASE_TRY(find_document(&shell, text, &document));
+    BASE_TRY(find_document(&shell, text, is_gin, &document));
     if (document) base_put(&out->files, document), out->file_count++;
     BASE_TRY(model_import_shell(&shell, text, 1));
     for (int c = 0; c < shell.command_count; c++)
@@ -88,4 +95,14 @@ enum base_status model_import_gin_script(struct base_arena *arena, const char *p
                 model_import_gin_argument(word, out);
         }
     return BASE_OK;
+}
+
+const char *model_import_plan_json(struct base_arena *arena, const char *path)
+{
+    const char *text, *document = NULL;
+    struct import_shell shell;
+    struct base_error ignored;
+    if (!base_is_file(path) || base_ends_in(path, ".json")) return NULL;
+    if (read_script(arena, path, &shell, &text, &ignored) != BASE_OK || !strstr(text, "<<")) return NULL;
+    return find_document(&shell, text, is_plan, &document) == BASE_OK ? document : NULL;
 }
