@@ -66,8 +66,8 @@ static enum base_status take_inventory(struct commands_context *context, const s
     BASE_TRY(read_parameters(context, arguments, out, error));
     BASE_TRY(model_whole_state(out->parameters, out->count, out->optimizer, &out->adafactor, &out->whole, error));
     if (!mesh) return BASE_OK;
-    return model_device_state(out->parameters, out->count, &out->rules, &out->mesh, out->optimizer, &out->adafactor,
-                              &out->device, error);
+    return model_device_state(out->parameters, out->count, &out->rules, &out->mesh, MODEL_EXACT, out->optimizer,
+                              &out->adafactor, &out->device, error);
 }
 
 static enum base_status put_optimizer_state(struct base_json_writer *writer, const struct inventory *inventory,

@@ -125,7 +125,11 @@ int64_t model_expert_groups(int64_t token_count, int64_t group_size, int64_t par
 /* Exact: every dimension divides, as JAX requires of a step's arguments and results; BASE_INPUT names one that does
  * not. Rounded up: the last devices hold padding, as inside a step. axes may be NULL; they are for the message.
  * BASE_INPUT: an axis missing from the mesh, or used twice in spec. */
-enum model_division { MODEL_ROUNDED_UP, MODEL_EXACT };
+enum model_division {
+    MODEL_ROUNDED_UP,
+    MODEL_EXACT,
+    MODEL_FLAT, /* exact, but axes of data, whose devices share flat arrays, as FSDP and ZeRO have them */
+};
 enum base_status model_local_shape(const struct topo_axes *mesh, int rank, const int64_t *shape,
                                    const char *const *axes, const struct model_axes *spec, enum model_division division,
                                    int64_t *out, struct base_error *error);
@@ -138,13 +142,14 @@ struct model_device_state {
 /* True if T5X's MoE trainer and partitioner treat a parameter as an expert's: by its path, unanchored. */
 bool model_is_of_experts(const char *path);
 
-/* Parameters, sharded exactly, and their optimizer state as T5X shards it. v_row and v_col are replicated, except
- * experts' over the expert axis of a mesh that has one; the rest is like the parameter. adafactor is read for
+/* Parameters, sharded exactly or flat, and their optimizer state as T5X shards it. v_row and v_col are replicated,
+ * except experts' over the expert axis of a mesh that has one; the rest is like the parameter. adafactor is read for
  * MODEL_ADAFACTOR alone. */
 enum base_status model_device_state(const struct model_parameter *parameters, int count,
                                     const struct model_rules *rules, const struct topo_axes *mesh,
-                                    enum model_optimizer optimizer, const struct model_adafactor *adafactor,
-                                    struct model_device_state *out, struct base_error *error);
+                                    enum model_division division, enum model_optimizer optimizer,
+                                    const struct model_adafactor *adafactor, struct model_device_state *out,
+                                    struct base_error *error);
 /* The same of one device that has all of it. */
 enum base_status model_whole_state(const struct model_parameter *parameters, int count, enum model_optimizer optimizer,
                                    const struct model_adafactor *adafactor, struct model_device_state *out,

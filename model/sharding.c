@@ -6,28 +6,35 @@
 enum { PARAMETER_BYTES = 4, STEP_BYTES = 4 };
 
 static enum base_status refuse_indivisible(int dim, const char *axis, int64_t size, int64_t factor,
-                                           struct base_error *error)
+                                           enum model_division division, struct base_error *error)
 {
+    const char *who = division == MODEL_EXACT ? "JAX" : "tensor parallelism";
     int64_t divisor = factor; /* of both, so that the same devices have such axes */
     while (size % divisor != 0 || factor % divisor != 0) divisor--;
     const char *name = axis ? axis : "it";
     if (divisor == 1)
         return base_fail(error, BASE_INPUT,
                          "dimension %d (%.60s) has %lld elements, which do not divide by %lld, the product of its mesh "
-                         "axes, as JAX demands; use a rule that leaves %.60s unsharded",
-                         dim, axis ? axis : "unnamed", (long long)size, (long long)factor, name);
+                         "axes, as %s demands; use a rule that leaves %.60s unsharded",
+                         dim, axis ? axis : "unnamed", (long long)size, (long long)factor, who, name);
     return base_fail(
         error, BASE_INPUT,
         "dimension %d (%.60s) has %lld elements, which do not divide by %lld, the product of its mesh axes, "
-        "as JAX demands; use axes of %lld devices, or a rule that leaves %.60s unsharded",
-        dim, axis ? axis : "unnamed", (long long)size, (long long)factor, (long long)divisor, name);
+        "as %s demands; use axes of %lld devices, or a rule that leaves %.60s unsharded",
+        dim, axis ? axis : "unnamed", (long long)size, (long long)factor, who, (long long)divisor, name);
 }
 
-/* Number of shards of a dimension. taken has a bit per mesh axis. */
+static bool is_of_data(const char *axis)
+{
+    return !strcmp(axis, "data") || !strcmp(axis, "fsdp");
+}
+
+/* Number of shards of a dimension, and of those by axes other than data's. taken has a bit per mesh axis. */
 static enum base_status find_factor(const struct topo_axes *mesh, const struct model_axes *axes, unsigned *taken,
-                                    int64_t *out, struct base_error *error)
+                                    int64_t *out, int64_t *others, struct base_error *error)
 {
     int64_t factor = 1;
+    *others = 1;
     for (int i = 0; i < axes->count; i++) {
         int axis = topo_axis_named(mesh, axes->names[i]);
         const char *shown = axes->names[i] ? axes->names[i] : "None";
@@ -36,6 +43,7 @@ static enum base_status find_factor(const struct topo_axes *mesh, const struct m
             return base_fail(error, BASE_INPUT, "the mesh axis %.60s shards one array twice; name it once", shown);
         *taken |= 1u << axis;
         factor *= mesh->sizes[axis];
+        if (!is_of_data(shown)) *others *= mesh->sizes[axis];
     }
     *out = factor;
     return BASE_OK;
@@ -47,15 +55,15 @@ enum base_status model_local_shape(const struct topo_axes *mesh, int rank, const
 {
     unsigned taken = 0;
     for (int i = 0; i < rank; i++) {
-        int64_t factor = 1;
+        int64_t factor = 1, others = 1;
         const char *axis = axes ? axes[i] : NULL;
-        if (division == MODEL_EXACT && spec[i].unconstrained)
+        if (division != MODEL_ROUNDED_UP && spec[i].unconstrained)
             return base_fail(error, BASE_INPUT,
                              "dimension %d (%.60s) is %s, which JAX allows only inside a step; use a mesh axis or null",
                              i, axis ? axis : "unnamed", MODEL_UNCONSTRAINED);
-        BASE_TRY(find_factor(mesh, &spec[i], &taken, &factor, error));
-        if (division == MODEL_EXACT && shape[i] % factor != 0)
-            return refuse_indivisible(i, axis, shape[i], factor, error);
+        BASE_TRY(find_factor(mesh, &spec[i], &taken, &factor, &others, error));
+        const int64_t exact = division == MODEL_EXACT ? factor : division == MODEL_FLAT ? others : 1;
+        if (shape[i] % exact != 0) return refuse_indivisible(i, axis, shape[i], exact, division, error);
         out[i] = base_ceil_div(shape[i], factor);
     }
     return BASE_OK;
@@ -109,15 +117,14 @@ static enum base_status add_state(const struct model_parameter *parameter, int64
 }
 
 static enum base_status add_parameter(const struct model_parameter *parameter, const struct model_rules *rules,
-                                      const struct topo_axes *mesh, enum model_optimizer optimizer,
-                                      const struct model_adafactor *adafactor, struct model_device_state *sum,
-                                      struct base_error *error)
+                                      const struct topo_axes *mesh, enum model_division division,
+                                      enum model_optimizer optimizer, const struct model_adafactor *adafactor,
+                                      struct model_device_state *sum, struct base_error *error)
 {
     struct model_axes spec[MODEL_MAX_RANK];
     int64_t local[MODEL_MAX_RANK];
     BASE_TRY(model_resolve(rules, parameter->axes, parameter->rank, MODEL_AXIS_IS_UNSHARDED, spec, NULL, error));
-    BASE_TRY(
-        model_local_shape(mesh, parameter->rank, parameter->shape, parameter->axes, spec, MODEL_EXACT, local, error));
+    BASE_TRY(model_local_shape(mesh, parameter->rank, parameter->shape, parameter->axes, spec, division, local, error));
     int64_t local_count = product(local, parameter->rank);
     sum->parameter_count += local_count;
     return add_state(parameter, local_count, mesh, optimizer, adafactor, sum, error);
@@ -140,8 +147,9 @@ static void add_up(struct model_device_state *sum, const struct model_device_sta
 
 enum base_status model_device_state(const struct model_parameter *parameters, int count,
                                     const struct model_rules *rules, const struct topo_axes *mesh,
-                                    enum model_optimizer optimizer, const struct model_adafactor *adafactor,
-                                    struct model_device_state *out, struct base_error *error)
+                                    enum model_division division, enum model_optimizer optimizer,
+                                    const struct model_adafactor *adafactor, struct model_device_state *out,
+                                    struct base_error *error)
 {
     enum { MOST_KINDS = 32 };
     struct {
@@ -155,7 +163,7 @@ enum base_status model_device_state(const struct model_parameter *parameters, in
         int kind = 0;
         while (kind < kind_count && !are_alike(kinds[kind].first, &parameters[i])) kind++;
         if (kind < kind_count) each = kinds[kind].each;
-        else if (add_parameter(&parameters[i], rules, mesh, optimizer, adafactor, &each, error) != BASE_OK)
+        else if (add_parameter(&parameters[i], rules, mesh, division, optimizer, adafactor, &each, error) != BASE_OK)
             return base_fail_in(error, "%s", parameters[i].path);
         if (kind == kind_count && kind < MOST_KINDS)
             kinds[kind].first = &parameters[i], kinds[kind].each = each, kind_count++;
@@ -171,6 +179,6 @@ enum base_status model_whole_state(const struct model_parameter *parameters, int
                                    const struct model_adafactor *adafactor, struct model_device_state *out,
                                    struct base_error *error)
 {
-    return model_device_state(parameters, count, &(struct model_rules){0}, &(struct topo_axes){0}, optimizer, adafactor,
-                              out, error);
+    return model_device_state(parameters, count, &(struct model_rules){0}, &(struct topo_axes){0}, MODEL_EXACT,
+                              optimizer, adafactor, out, error);
 }

@@ -209,7 +209,8 @@ static void expert_kernels_are_factored_one_by_one(struct base_arena *arena)
     assert_int_equal(product(f.v_row, f.v_row_rank), 8 * 24);
     assert_int_equal(product(f.v_col, f.v_col_rank), 8 * 16);
     assert_ok(model_rules_parse(arena, "standard_moe:1,1", &rules, &error), &error);
-    assert_ok(model_device_state(&kernel, 1, &rules, &mesh, MODEL_ADAFACTOR, &adafactor, &state, &error), &error);
+    assert_ok(model_device_state(&kernel, 1, &rules, &mesh, MODEL_EXACT, MODEL_ADAFACTOR, &adafactor, &state, &error),
+              &error);
     assert_int_equal(state.parameter_count, 8 * 16 * 24 / 8);
     assert_int_equal(state.optimizer_state_count, 2 * 24 + 2 * 16 + 1 + 1);
 }

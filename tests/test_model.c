@@ -292,8 +292,8 @@ static struct model_device_state whole_state(const struct model_parameter *param
 {
     struct model_device_state whole;
     struct base_error error;
-    assert_ok(model_device_state(parameters, count, &(struct model_rules){0}, &(struct topo_axes){0}, optimizer,
-                                 adafactor, &whole, &error),
+    assert_ok(model_device_state(parameters, count, &(struct model_rules){0}, &(struct topo_axes){0}, MODEL_EXACT,
+                                 optimizer, adafactor, &whole, &error),
               &error);
     return whole;
 }
@@ -860,8 +860,8 @@ static void shards_are_those_of_t5x(struct base_arena *arena)
         assert_ok(model_rules_parse(arena, item(c, 1)->string, &rules, &error), &error);
         assert_ok(topo_axes_parse(arena, item(c, 2)->string, "mesh", &mesh, &error), &error);
         assert_ok(model_parameters(arena, &config, &parameters, &parameter_count, &error), &error);
-        enum base_status status = model_device_state(parameters, parameter_count, &rules, &mesh, MODEL_ADAFACTOR,
-                                                     &adafactor, &device, &error);
+        enum base_status status = model_device_state(parameters, parameter_count, &rules, &mesh, MODEL_EXACT,
+                                                     MODEL_ADAFACTOR, &adafactor, &device, &error);
         assert_int_equal(status, indivisible->count ? BASE_INPUT : BASE_OK);
         if (indivisible->count) assert_true(names_one(arena, error.text, indivisible));
         if (indivisible->count) continue;
@@ -897,6 +897,38 @@ static void shards_inside_a_step_may_be_padded(struct base_arena *arena)
                  "use a rule that leaves heads unsharded");
 }
 
+/* 6 devices share 512 rows of width as 86 each, the last ones 82; tensor parallelism has to divide. */
+static void flat_shards_need_not_divide(struct base_arena *arena)
+{
+    static const struct {
+        const char *rules, *mesh;
+        enum model_division division;
+        const char *part;
+    } rows[] = {
+        {"[[\"embed\",\"data\"]]", "data=6,model=1", MODEL_FLAT, NULL},
+        {"[[\"embed\",\"fsdp\"]]", "fsdp=6,tensor=1", MODEL_FLAT, NULL},
+        {"[[\"embed\",\"data\"]]", "data=6,model=1", MODEL_EXACT, "as JAX demands"},
+        {"[[\"embed\",\"model\"]]", "data=1,model=6", MODEL_FLAT, "as tensor parallelism demands"},
+        {"[[\"embed\",[\"data\",\"model\"]]]", "data=3,model=6", MODEL_FLAT, "divide by 6"},
+    };
+    const struct model_parameter kernel = {
+        .path = "wi/kernel", .rank = 2, .shape = {512, 100}, .axes = {"embed", "mlp"}};
+    for (int i = 0; i < BASE_COUNT(rows); i++) {
+        struct model_rules rules;
+        struct topo_axes mesh;
+        struct model_device_state device = {.parameter_count = 77};
+        struct base_error error;
+        TEST_ROW("%s on %s", rows[i].rules, rows[i].mesh);
+        assert_ok(model_rules_parse(arena, rows[i].rules, &rules, &error), &error);
+        assert_ok(topo_axes_parse(arena, rows[i].mesh, "mesh", &mesh, &error), &error);
+        const enum base_status status =
+            model_device_state(&kernel, 1, &rules, &mesh, rows[i].division, MODEL_SGD, NULL, &device, &error);
+        if (rows[i].part) assert_fails(status, BASE_INPUT, &error, rows[i].part);
+        else assert_ok(status, &error);
+        assert_int_equal(device.parameter_count, rows[i].part ? 77 : 86 * 100);
+    }
+}
+
 static void shards_of_axes_that_the_mesh_lacks_are_refused(struct base_arena *arena)
 {
     static const struct {
@@ -920,8 +952,9 @@ static void shards_of_axes_that_the_mesh_lacks_are_refused(struct base_arena *ar
         struct model_device_state device = {.parameter_count = 77};
         TEST_ROW("%s", rows[i].rules);
         assert_ok(model_rules_parse(arena, rows[i].rules, &rules, &error), &error);
-        assert_fails(model_device_state(parameters, count, &rules, &mesh, MODEL_SGD, NULL, &device, &error), BASE_INPUT,
-                     &error, rows[i].part);
+        assert_fails(
+            model_device_state(parameters, count, &rules, &mesh, MODEL_EXACT, MODEL_SGD, NULL, &device, &error),
+            BASE_INPUT, &error, rows[i].part);
         assert_int_equal(device.parameter_count, 77);
     }
 }
@@ -1012,6 +1045,7 @@ static const struct test tests[] = {
     TEST(optimizers_are_known_by_name),
     TEST(shards_are_those_of_t5x),
     TEST(shards_inside_a_step_may_be_padded),
+    TEST(flat_shards_need_not_divide),
     TEST(shards_of_axes_that_the_mesh_lacks_are_refused),
     TEST(rules_of_maxtext_shard_weights_and_activations),
     TEST(meshes_that_are_none_are_refused),

@@ -239,8 +239,9 @@ static struct model_device_state count_state(struct base_arena *arena, const str
     if (adafactor_text) assert_ok(model_adafactor_parse(arena, adafactor_text, &adafactor, &error), &error);
     if (overrides_text) assert_ok(model_overrides_parse(arena, overrides_text, &overrides, &error), &error);
     assert_ok(model_overrides_apply(arena, &overrides, parameters, count, &parameters, &error), &error);
-    assert_ok(model_device_state(parameters, count, &rules, &mesh, MODEL_ADAFACTOR, &adafactor, &state, &error),
-              &error);
+    assert_ok(
+        model_device_state(parameters, count, &rules, &mesh, MODEL_EXACT, MODEL_ADAFACTOR, &adafactor, &state, &error),
+        &error);
     return state;
 }
 

@@ -298,6 +298,7 @@ const char *sim_t5x_lacks(struct base_arena *arena, const struct sim_plan *plan,
 
 /* Padding unit of the embedding's rows in the plan's software. After the placement. */
 int64_t sim_vocabulary_multiple(const struct sim_plan *plan);
+enum model_division sim_plan_division(const struct sim_plan *plan); /* of its parameters */
 model_trait_set sim_plan_traits(const struct sim_plan *plan); /* of its software, with that dtype */
 /* The sizes of its dimensions, those of experts included but not those of decoding. BASE_INPUT: experts do not divide.
  */

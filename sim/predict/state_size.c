@@ -58,8 +58,8 @@ enum base_status sim_checkpoint_of(struct base_arena *arena, const struct sim_pl
     parameters = model_padded_parameters(arena, sim_vocabulary_multiple(plan), parameters, count);
     if (plan->options.lora_rank) parameters = model_adapters(arena, parameters, count, &plan->options, &count);
     BASE_TRY(model_whole_state(parameters, count, optimizer, adafactor, &whole, error));
-    BASE_TRY(model_device_state(parameters, count, plan->rules, &plan->placement->named_axes, optimizer, adafactor,
-                                &device, error));
+    BASE_TRY(model_device_state(parameters, count, plan->rules, &plan->placement->named_axes, sim_plan_division(plan),
+                                optimizer, adafactor, &device, error));
     double rate = rate_of_device(&plan->placement->topology);
     *out = (struct sim_checkpoint){.bytes = whole.parameter_bytes + whole.optimizer_state_bytes};
     out->devices_per_host = devices_per_host(&plan->placement->topology);

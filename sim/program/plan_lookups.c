@@ -362,8 +362,9 @@ static enum base_status judge_parameters(struct sim_cache *cache, const struct s
     BASE_TRY(sim_plan_check_rule_axes(&cache->arena, &plan->placement->named_axes, plan->rules, error));
     const struct model_parameter *stored =
         model_padded_parameters(&cache->arena, sim_vocabulary_multiple(plan), given, own->count);
-    BASE_TRY(model_device_state(stored, own->count, plan->rules, &plan->placement->named_axes, plan->options.optimizer,
-                                plan->options.adafactor ? plan->options.adafactor : &defaults, &state, error));
+    BASE_TRY(model_device_state(stored, own->count, plan->rules, &plan->placement->named_axes, sim_plan_division(plan),
+                                plan->options.optimizer, plan->options.adafactor ? plan->options.adafactor : &defaults,
+                                &state, error));
     return sim_plan_check_layers(plan, own->parameters, given, own->count, error);
 }
 
