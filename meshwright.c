@@ -54,17 +54,20 @@ struct progress {
     bool shown;
 };
 
-static void show_progress(void *where, const char *what, int64_t done, int64_t total)
+static void show_progress(void *where, const struct base_progress *said)
 {
     struct progress *progress = where;
     double now_s = seconds_now();
     if (now_s - progress->start_s < 1 || now_s - progress->last_s < 0.1) return;
     progress->last_s = now_s;
     progress->shown = true;
-    if (total > 0)
-        fprintf(stderr, "\r%s: %lld of %lld (%.0f %%)  ", what, (long long)done, (long long)total,
-                100.0 * (double)done / (double)total);
-    else fprintf(stderr, "\r%s: %lld  ", what, (long long)done);
+    fprintf(stderr, "\r%s: %lld", said->what, (long long)said->done);
+    if (said->total > 0)
+        fprintf(stderr, " of %lld (%.0f %%)", (long long)said->total, 100.0 * (double)said->done / (double)said->total);
+    if (said->best_tokens_per_s > 0) fprintf(stderr, ", best %s tokens/s", base_count(said->best_tokens_per_s));
+    if (said->best_tokens_per_s > 0 && said->gap_frac < 1)
+        fprintf(stderr, ", at most %.1f %% below the optimum", 100 * said->gap_frac);
+    fprintf(stderr, ", %.0f s\033[K", now_s - progress->start_s);
     fflush(stderr);
 }
 

@@ -107,17 +107,19 @@ struct told {
     double last_s;
 };
 
-static void tell_progress(void *where, const char *what, int64_t done, int64_t total)
+static void tell_progress(void *where, const struct base_progress *progress)
 {
     struct told *told = where;
     const struct commands_context *outer = told->outer;
     const double now_s = outer->now_s ? outer->now_s(outer->clock_where) : 0;
-    char line[160];
+    char line[240];
     struct base_error ignored;
     if (now_s - told->last_s < 0.1) return;
     told->last_s = now_s;
-    snprintf(line, sizeof line, "{\"progress\":\"%.60s\",\"done\":%lld,\"total\":%lld}\n", what, (long long)done,
-             (long long)total);
+    snprintf(line, sizeof line,
+             "{\"progress\":\"%.60s\",\"done\":%lld,\"total\":%lld,\"best_tokens_per_s\":%.9g,\"gap_frac\":%.4g}\n",
+             progress->what, (long long)progress->done, (long long)progress->total, progress->best_tokens_per_s,
+             progress->gap_frac);
     outer->answer(outer->answer_where, line, strlen(line), &ignored);
 }
 

@@ -19,7 +19,7 @@ struct commands_context {
     /* Sends an answer of `batch` at once, since the other side may wait for it. */
     enum base_status (*answer)(void *where, const char *bytes, size_t length, struct base_error *error);
     void *answer_where;
-    void (*progress)(void *where, const char *what, int64_t done, int64_t total); /* NULL: nobody looks */
+    base_tell *progress; /* NULL: nobody looks */
     void *progress_where;
     double (*now_s)(void *where); /* a clock, for limits and durations; NULL: none */
     bool (*stop)(void *where);    /* true if the user has asked to stop early; NULL: never */

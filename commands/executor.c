@@ -67,7 +67,7 @@ static void hear_step(struct talk *talk, const char *numbers)
     if (!talk->context->progress || done == 0) return;
     snprintf(text, sizeof text, "loss %.4f, %s target tokens/s, %s left; step", loss, base_count(tokens_per_s),
              base_seconds(left_s));
-    talk->context->progress(talk->context->progress_where, text, done, steps);
+    talk->context->progress(talk->context->progress_where, &(struct base_progress){text, done, steps, 0, 1});
 }
 
 /* The first to fail is the one to name. */

@@ -263,7 +263,7 @@ static enum base_status sweep_rows(struct sweep *s, struct base_error *error)
         if (!more) break;
         int64_t done = s->accuracy.row_count;
         if (s->context->progress && done % PROGRESS_ROWS == 0)
-            s->context->progress(s->context->progress_where, "rows", done, 0);
+            s->context->progress(s->context->progress_where, &(struct base_progress){"rows", done, 0, 0, 1});
     }
     if (!s->to_file && wanted) base_put_bytes(s->out, line.data, line.length);
     return BASE_OK;

@@ -20,7 +20,7 @@ static enum base_status put_judged(struct commands_context *context, const struc
                                    const struct sim_plan_text *text, struct base_text *out, struct base_error *error)
 {
     struct reports_judged judged;
-    if (context->progress) context->progress(context->progress_where, "compiling", 0, 0);
+    if (context->progress) context->progress(context->progress_where, &(struct base_progress){"compiling", 0, 0, 0, 1});
     BASE_TRY(commands_judge_plan(context, judge, text, &judged, error));
     if (!judged.answered) return base_fail(error, BASE_RUN, "the compiler gave no verdict: %.400s", judged.message);
     struct base_json_writer writer = {.text = out, .layout = context->layout};
@@ -42,7 +42,7 @@ static enum base_status put_ran(struct commands_context *context, const struct c
 {
     struct reports_ran ran;
     const char *message;
-    if (context->progress) context->progress(context->progress_where, "running", 0, 0);
+    if (context->progress) context->progress(context->progress_where, &(struct base_progress){"running", 0, 0, 0, 1});
     BASE_TRY(commands_run_there(context, judge, text, steps, &ran, error));
     const enum reports_ran_verdict verdict = reports_ran_verdict(&ran, &message);
     if (verdict == REPORTS_RAN_NOT) return base_fail(error, BASE_RUN, "the plan did not run: %.400s", message);

@@ -196,12 +196,13 @@ static void ask_for_stages(struct tuner_stages_request *request)
     request->given[TUNER_STAGED_STAGES] = (struct tuner_values){stages, 3};
 }
 
-static void note_progress(void *where, const char *what, int64_t done, int64_t total)
+static void note_progress(void *where, const struct base_progress *said)
 {
-    int64_t *last = where;
-    assert_string_equal(what, "plans decided");
-    assert_true(done == *last + 1 && done < total);
-    *last = done;
+    struct base_progress *last = where;
+    assert_string_equal(said->what, "plans decided");
+    assert_true(said->done == last->done + 1 && said->done < said->total);
+    assert_true(said->best_tokens_per_s >= last->best_tokens_per_s && said->gap_frac >= 0 && said->gap_frac <= 1);
+    *last = *said;
 }
 
 /* Whoever waits is told of every plan, whatever decides it. */
@@ -211,11 +212,12 @@ static void searches_say_how_far_they_are(struct base_arena *arena)
     struct tuner_stages_request request = request_of(arena, &spaces[0]);
     struct tuner_stages_result result;
     struct base_error error = {.status = BASE_OK};
-    int64_t last = -1;
+    struct base_progress last = {.done = -1};
     ask_for_stages(&request);
     request.progress = note_progress, request.progress_where = &last;
     assert_ok(tuner_stages_search(arena, cache, &request, &result, &error), &error);
-    assert_true(last + 1 >= result.plan_count && result.by_time_count > 0);
+    assert_true(last.done + 1 >= result.plan_count && result.by_time_count > 0);
+    assert_true(last.best_tokens_per_s > 0 && last.gap_frac < 0.5);
     sim_cache_free(cache);
 }
 

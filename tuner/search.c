@@ -54,10 +54,19 @@ static enum base_status bound_cell(struct search *s, struct node cell)
 
 /* ---- main loop ---- */
 
-static void report_progress(const struct search *s)
+/* No plan that is left costs less than least_bound: the heap is sorted. */
+static void report_progress(const struct search *s, double least_bound)
 {
-    if (s->options->progress)
-        s->options->progress(s->options->progress_where, "plans predicted in full", s->result->counts.evaluated, 0);
+    const struct tuner_result *r = s->result;
+    const struct tuner_counts *c = &r->counts;
+    struct base_progress said = {"plans decided",
+                                 c->evaluated - c->looked_at + c->by_program + c->by_time + c->by_memory + c->by_sibling,
+                                 s->space->plan_count, 0, 1};
+    if (!s->options->progress) return;
+    if (r->plan_count) said.best_tokens_per_s = r->plans[0].prediction.tokens_per_s;
+    if (r->plan_count && s->cells_are_complete && s->use_bounds)
+        said.gap_frac = fmax(0, 1 - least_bound / tuner_search_found_cost(s, &r->plans[0]));
+    s->options->progress(s->options->progress_where, &said);
 }
 
 static void count_as_decided(struct search *s, const struct node *node)
@@ -93,7 +102,7 @@ static enum base_status walk(struct search *s)
             continue;
         }
         BASE_TRY(open_node(s, &node));
-        report_progress(s);
+        report_progress(s, node.bound);
     }
     return BASE_OK;
 }

@@ -252,6 +252,19 @@ static void drop_refused(struct tuner_stages_result *r)
     r->plan_count = count;
 }
 
+/* The queue is sorted by least_s. */
+static void report_progress(const struct staged_walk *w, int64_t done, double least_s)
+{
+    const struct tuner_stages_result *r = w->result;
+    struct base_progress said = {"plans decided", done, r->plan_count, 0, 1};
+    if (!w->request->progress) return;
+    if (r->best_count) {
+        said.best_tokens_per_s = tuner_staged_tokens_per_s(w, &r->best[0]);
+        said.gap_frac = fmax(0, 1 - least_s / r->best[0].step_s);
+    }
+    w->request->progress(w->request->progress_where, &said);
+}
+
 static enum base_status search(struct staged_walk *w, struct base_error *error)
 {
     struct tuner_stages_result *r = w->result;
@@ -270,8 +283,7 @@ static enum base_status search(struct staged_walk *w, struct base_error *error)
         }
         const bool known = plan->end != TUNER_STAGED_OPEN && !plan->has_layers_bound_only && !plan->refused;
         if (known && plan->free_bytes > r->nearest.free_bytes) r->nearest = *plan;
-        if (w->request->progress)
-            w->request->progress(w->request->progress_where, "plans decided", r->plan_count - q.count, r->plan_count);
+        report_progress(w, r->plan_count - q.count, plan->least_s);
         drop_first(&q);
     }
     drop_refused(r);

@@ -188,7 +188,7 @@ struct tuner_options {
     double (*now_s)(void *where); /* NULL: no clock and no time limit */
     bool (*stop)(void *where);    /* NULL, or returns true to stop the search with its current result */
     void *where;
-    void (*progress)(void *where, const char *what, int64_t done, int64_t total);
+    base_tell *progress;
     void *progress_where;
     /* Called for each plan predicted in full or ruled out individually; plan NULL: the search restarts. May be NULL. */
     void (*looked)(void *where, const struct tuner_looked *plan);
@@ -413,7 +413,7 @@ struct tuner_stages_request {
     double (*now_s)(void *where); /* NULL: no clock and no time limit */
     bool (*stop)(void *where);    /* NULL, or returns true to stop the search with its current result */
     void *where;
-    void (*progress)(void *where, const char *what, int64_t done, int64_t total); /* may be NULL */
+    base_tell *progress; /* may be NULL */
     void *progress_where;
 };
 enum tuner_staged_end { TUNER_STAGED_OPEN, TUNER_STAGED_PREDICTED, TUNER_STAGED_BY_TIME, TUNER_STAGED_BY_MEMORY };

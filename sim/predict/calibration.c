@@ -37,7 +37,7 @@ struct calibrating {
     struct sim_step {
         double step_s, communication_s;
     } * steps;                                                                    /* per measurement */
-    void (*progress)(void *where, const char *what, int64_t done, int64_t total); /* or NULL */
+    base_tell *progress; /* or NULL */
     void *progress_where;
     bool out_of_memory;
     struct base_error *error;
@@ -258,7 +258,7 @@ static enum base_status cross_validate(struct calibrating *c, const struct sim_f
         for (int i = 0; i < c->count; i++) c->left_out[i] = i % folds == fold;
         BASE_TRY(fit(c, whole, &fitted));
         if (!predict_at(c, fitted.parameters, out_s, ROWS_LEFT_OUT)) return c->error->status;
-        if (c->progress) c->progress(c->progress_where, "validated", fold + 1, folds);
+        if (c->progress) c->progress(c->progress_where, &(struct base_progress){"validated", fold + 1, folds, 0, 1});
     }
     memset(c->left_out, false, (size_t)c->count * sizeof *c->left_out);
     return BASE_OK;
@@ -291,7 +291,7 @@ static enum base_status hold_out(struct calibrating *c, struct base_arena *arena
         if (!predict(c, fitted.parameters, ALL)) return c->error->status;
         for (int i = 0; i < c->count; i++)
             if (c->left_out[i]) means[d] += fabs(c->steps[i].step_s / c->measurements[i].step_s - 1) / others;
-        if (c->progress) c->progress(c->progress_where, "drawn", d + 1, request->draw_count);
+        if (c->progress) c->progress(c->progress_where, &(struct base_progress){"drawn", d + 1, request->draw_count, 0, 1});
     }
     memset(c->left_out, false, (size_t)c->count * sizeof *c->left_out);
     *out = (struct sim_holdout){request->fitted_count, others, request->draw_count,

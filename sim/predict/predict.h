@@ -222,7 +222,7 @@ struct sim_calibrate {
     const struct base_json *start;              /* a profile document over the catalogue's constants, or NULL */
     const struct sim_measurement *measurements; /* of one chip */
     int count;
-    void (*progress)(void *where, const char *what, int64_t done, int64_t total); /* or NULL */
+    base_tell *progress; /* or NULL */
     void *progress_where;
     int fitted_count,
         draw_count; /* of a hold-out: measurements of each draw, at least 2 and not all; 0: none is made */
