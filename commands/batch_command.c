@@ -135,7 +135,7 @@ static enum base_status answer_words(struct commands_context *outer, struct base
                                        .layout = BASE_JSON_ONE_LINE,
                                        .now_s = outer->now_s,
                                        .clock_where = outer->clock_where,
-                                       .progress = outer->sealed ? tell_progress : NULL,
+                                       .progress = outer->tells ? tell_progress : NULL,
                                        .progress_where = &told};
     struct base_held held;
     const int before = outer->sealed ? take_held(arena, count, words, &held) : 0;
@@ -223,7 +223,7 @@ static enum base_status answer_all(struct commands_context *context, struct base
         struct base_text line = {.arena = arena}, answer = {.arena = arena};
         bool too_long;
         if (!read_line(&line, &too_long)) break;
-        if (line.length && context->sealed) {
+        if (line.length && context->tells) {
             answer_line(context, line.data, line.length, &answer);
             BASE_TRY(context->answer(context->answer_where, answer.data, answer.length, error));
         } else if (line.length) {
@@ -259,6 +259,7 @@ enum base_status commands_batch_run(struct commands_context *context, const stru
     }
     /* The server of a page restarts a process that ends or takes too long. */
     context->sealed = base_argument(arguments, "--sealed") != NULL;
+    context->tells = context->sealed || base_argument(arguments, "--progress");
     if (context->sealed && !base_seal(MOST_SEALED_BYTES))
         return base_fail(error, BASE_INTERNAL, "--sealed: the system refuses to limit this process");
     enum base_status status = answer_all(context, &arena, &worker, error);

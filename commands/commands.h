@@ -32,6 +32,7 @@ struct commands_context {
     bool searches;               /* a degree of parallelism that nobody gives is searched (tune) */
     int64_t micro_batch;   /* sequences of each replica that a search is held to, by --micro-batch-size; 0: none */
     bool sealed;           /* `batch` for a page: see base_seal */
+    bool tells;            /* `batch`: of a search's progress, before its answer */
     bool computes;         /* this command's answer holds values that a plan computes, not its price alone */
     const char **warnings; /* of this command, for its answer (warnings.c) */
     int warning_count;

@@ -107,9 +107,10 @@ enum base_status commands_models_run(struct commands_context *context, const str
     const struct model_zoo_model *models;
     const char *from = base_argument(arguments, "--from");
     int count = 1;
-    if (from && base_argument(arguments, "--model"))
-        return base_fail(error, BASE_USAGE, "--from: contradicts --model; leave one out");
-    if (base_argument(arguments, "--model")) return commands_list_parameters(context, arguments, out, error);
+    if (from && (base_argument(arguments, "--model") || arguments->positional_count))
+        return base_fail(error, BASE_USAGE, "--from: contradicts --model and PLAN; leave one out");
+    if (base_argument(arguments, "--model") || arguments->positional_count)
+        return commands_list_parameters(context, arguments, out, error);
     if (from) models = model_of_file(context->arena, from);
     else models = model_zoo(context->arena, &count);
     struct zoo_row *rows = base_new(context->arena, struct zoo_row, count);

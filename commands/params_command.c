@@ -2,6 +2,7 @@
 #include "commands/commands.h"
 #include "commands/table.h"
 #include "model/gin/gin.h"
+#include "sim/program/program.h"
 
 #include <string.h>
 
@@ -37,8 +38,7 @@ static enum base_status read_optimizer(struct base_arena *arena, const struct ba
 {
     const char *optimizer = base_argument(arguments, "--optimizer"),
                *adafactor = base_argument(arguments, "--adafactor");
-    out->optimizer_name = optimizer ? optimizer : "adafactor";
-    out->adafactor = model_adafactor_defaults();
+    if (optimizer) out->optimizer_name = optimizer;
     BASE_TRY(model_optimizer_parse(out->optimizer_name, &out->optimizer, error));
     if (!adafactor) return BASE_OK;
     if (out->optimizer != MODEL_ADAFACTOR)
@@ -48,24 +48,52 @@ static enum base_status read_optimizer(struct base_arena *arena, const struct ba
     return model_adafactor_parse(arena, adafactor, &out->adafactor, error);
 }
 
+/* The plan of a file says model, rules, optimizer and mesh. One that is a model alone says the model. */
+static enum base_status take_plan(struct commands_context *context, const char *path, const char **model,
+                                  struct inventory *out, struct base_error *error)
+{
+    struct sim_plan_text text;
+    struct sim_plan plan;
+    enum model_step step;
+    BASE_TRY(commands_read_plan(context, path, &text, error));
+    *model = text.values[SIM_MODEL];
+    if (!text.values[SIM_TOPOLOGY] || !text.values[SIM_BATCH_SIZE]) return BASE_OK;
+    BASE_TRY(sim_plan_step(&text, &step, error));
+    BASE_TRY(sim_plan_check(context->cache, context->arena, &text, step, SIM_AS_COMPILED, &plan, error));
+    out->rules = *plan.rules;
+    out->optimizer_name = sim_plan_keys[SIM_OPTIMIZER].words[plan.options.optimizer].name;
+    if (plan.options.adafactor) out->adafactor = *plan.options.adafactor;
+    out->mesh = plan.placement->axes;
+    out->has_mesh = plan.pipeline.stages == 1 && plan.optimizer_partitioning == SIM_REPLICATED;
+    if (!out->has_mesh)
+        commands_note(context, "one device's share is not counted: the plan divides it by stages, or its optimizer's "
+                               "state by replicas; `meshwright predict` has its bytes");
+    return BASE_OK;
+}
+
 static enum base_status take_inventory(struct commands_context *context, const struct base_arguments *arguments,
                                        struct inventory *out, struct base_error *error)
 {
     struct base_arena *arena = context->arena;
-    const char *model = base_argument(arguments, "--model"), *rules = base_argument(arguments, "--logical-axis-rules"),
+    const char *model = NULL, *rules = base_argument(arguments, "--logical-axis-rules"),
                *mesh = base_argument(arguments, "--mesh");
+    out->optimizer_name = "adafactor";
+    out->adafactor = model_adafactor_defaults();
+    BASE_TRY(model_rules_parse(arena, "standard", &out->rules, error));
+    if (arguments->positional_count) BASE_TRY(take_plan(context, arguments->positional[0], &model, out, error));
+    if (base_argument(arguments, "--model")) model = base_argument(arguments, "--model");
     if (!model)
         return base_fail(error, BASE_USAGE,
-                         "--model is needed, as in --model t5_1_1_base; `meshwright models` lists them");
-    out->has_mesh = mesh != NULL;
+                         "PLAN or --model is needed, as in --model t5_1_1_base; `meshwright models` lists them");
+    out->has_mesh = out->has_mesh || mesh;
     BASE_TRY(model_gin_config_parse(arena, model, context->gin_search_path, &out->config, error));
     commands_note_model(context, model);
-    BASE_TRY(model_rules_parse(arena, rules ? rules : "standard", &out->rules, error));
+    if (rules) BASE_TRY(model_rules_parse(arena, rules, &out->rules, error));
     BASE_TRY(read_optimizer(arena, arguments, out, error));
     if (mesh) BASE_TRY(topo_axes_parse(arena, mesh, "mesh", &out->mesh, error));
     BASE_TRY(read_parameters(context, arguments, out, error));
     BASE_TRY(model_whole_state(out->parameters, out->count, out->optimizer, &out->adafactor, &out->whole, error));
-    if (!mesh) return BASE_OK;
+    if (!out->has_mesh) return BASE_OK;
     return model_device_state(out->parameters, out->count, &out->rules, &out->mesh, MODEL_EXACT, out->optimizer,
                               &out->adafactor, &out->device, error);
 }

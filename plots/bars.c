@@ -4,7 +4,8 @@
 #include <math.h>
 
 static const double narrow_px = 480, row_px = 19, bar_px = 11, words_gap_px = 6;
-static const struct plots_look grid = {PLOTS_GRID, 0, 1, false}, zero = {PLOTS_MUTED, 0, 1, false};
+static const struct plots_look grid = {PLOTS_GRID, 0, 1, false}, zero = {PLOTS_MUTED, 0, 1, false},
+                               paper = {PLOTS_PAPER, 1, 0, false};
 
 struct layout {
     bool narrow;
@@ -32,9 +33,9 @@ static void mirror_ticks(struct plots_axis *axis)
 }
 
 static struct layout lay_out(const struct plots_canvas *canvas, const struct plots_bar *bars, int count,
-                             enum plots_unit unit)
+                             enum plots_unit unit, double limit)
 {
-    struct layout l = {.narrow = plots_width(canvas) < narrow_px};
+    struct layout l = {.narrow = plots_width(canvas) < narrow_px, .high = limit};
     double amount_px = widest(bars, count, AMOUNTS) + words_gap_px, width_px = plots_width(canvas),
            room_px = width_px - 2 * PLOTS_MARGIN_PX;
     for (int i = 0; i < count; i++) l.low = fmin(l.low, bars[i].value), l.high = fmax(l.high, bars[i].value);
@@ -79,12 +80,28 @@ static void put_axis(struct plots_canvas *canvas, const struct layout *l, enum p
     }
 }
 
-double plots_put_bars(struct plots_canvas *canvas, double y, const struct plots_bar *bars, int count,
-                      enum plots_unit unit, const char *axis_name)
+/* A value that no bar should pass, with its words above it. */
+static void put_limit(struct plots_canvas *canvas, const struct layout *l, const struct plots_bar *bars, int count,
+                      const struct plots_bar *limit, double top, double bottom)
 {
-    struct layout l = lay_out(canvas, bars, count, unit);
+    const double px = plots_axis_px(&l->axis, limit->value);
+    plots_line(canvas, px, top - 3, px, bottom, limit->look);
+    for (int i = 0; i < count; i++) { /* amounts stand on the line */
+        const double words_px = plots_axis_px(&l->axis, bars[i].value) + words_gap_px, y = top + i * l->pitch_px + 2;
+        if (words_px < px && words_px + plots_text_width(PLOTS_SMALL, bars[i].amount) > px - words_gap_px)
+            plots_rect(canvas, (struct plots_box){px - 2, y + (l->narrow ? row_px : 0) + 2, 4, row_px - 4}, paper);
+    }
+    plots_text(canvas, fmin(px, l->axis.to_px), top - 10, PLOTS_RIGHT, PLOTS_SMALL, limit->look.colour, limit->amount);
+}
+
+double plots_put_bars(struct plots_canvas *canvas, double y, const struct plots_bar *bars, int count,
+                      enum plots_unit unit, const char *axis_name, const struct plots_bar *limit)
+{
+    struct layout l = lay_out(canvas, bars, count, unit, limit ? limit->value : 0);
+    y += limit ? plots_line_height(PLOTS_SMALL) : 0;
     double bottom = y + count * l.pitch_px + 4;
     put_axis(canvas, &l, unit, y, bottom);
+    if (limit) put_limit(canvas, &l, bars, count, limit, y, bottom);
     for (int i = 0; i < count; i++) put_bar(canvas, &l, &bars[i], y + i * l.pitch_px + 2);
     double end_px = plots_width(canvas) - PLOTS_MARGIN_PX;
     plots_text(canvas, end_px, bottom + 26, PLOTS_RIGHT, PLOTS_LABEL, PLOTS_INK,

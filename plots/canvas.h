@@ -233,9 +233,9 @@ struct plots_bar {
     struct plots_look look;
 };
 /* On wide pages the name stands left of the bar, on narrow ones above it. Bars begin at zero; `unit` says the ticks.
- * Returns the bottom. */
+ * limit: a line across all bars, with its amount above it; or NULL. Returns the bottom. */
 double plots_put_bars(struct plots_canvas *canvas, double y, const struct plots_bar *bars, int count,
-                      enum plots_unit unit, const char *axis_name);
+                      enum plots_unit unit, const char *axis_name, const struct plots_bar *limit);
 /* Coloured squares with their words, in as many lines as they need; returns the bottom. */
 struct plots_key {
     const char *words;

@@ -50,7 +50,7 @@ static enum base_status put_parts(struct plots_canvas *canvas, const struct plot
                                            after - before,
                                            {parts[i].colour, parts[i].fill_frac, 0, false}};
     }
-    *y = plots_put_bars(canvas, *y, bars, shown, unit, name);
+    *y = plots_put_bars(canvas, *y, bars, shown, unit, name, NULL);
     return BASE_OK;
 }
 

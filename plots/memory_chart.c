@@ -270,7 +270,11 @@ static enum base_status draw_stages(struct base_arena *arena, const struct plots
                                         plots_amount(arena, PLOTS_GIB, bars[worst].value),
                                         plots_amount(arena, PLOTS_GIB, capacity)),
                              plots_answer_words(arena, request->document));
-    canvas.height_px = plots_put_bars(&canvas, y + 8, bars, count, PLOTS_GIB, "memory of a device at its peak");
+    canvas.height_px = plots_put_bars(
+        &canvas, y + 8, bars, count, PLOTS_GIB, "memory of a device at its peak",
+        &(struct plots_bar){.amount = base_print(arena, "capacity %s", plots_amount(arena, PLOTS_GIB, capacity)),
+                            .value = capacity,
+                            .look = capacity_look});
     return plots_finish(&canvas, request->format, count, out, error);
 }
 

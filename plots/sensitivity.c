@@ -9,7 +9,8 @@ enum { SHOWN_FITTING = 4, SHOWN_OTHERS = 2, MOST_CHANGES = 1024 };
 static const double row_px = 18, bar_px = 11, words_gap_px = 6, label_frac = 0.27, most_label_px = 176;
 static const struct plots_look grid = {PLOTS_GRID, 0, 1, false}, zero = {PLOTS_INK, 0, 1, false},
                                fitting = {PLOTS_THROUGHPUT, 1, 0, false},
-                               tight_look = {PLOTS_THROUGHPUT, 0.25, 1.2, false}, unfit = {PLOTS_ALARM, 0, 1.2, false};
+                               tight_look = {PLOTS_THROUGHPUT, 0.25, 1.2, false}, unfit = {PLOTS_ALARM, 0, 1.2, false},
+                               cut = {PLOTS_PAPER, 0, 2.5, false};
 
 struct change {
     const char *key, *value;
@@ -141,11 +142,14 @@ static void draw_change(struct plots_canvas *canvas, const struct changes *all, 
                    words);
         return;
     }
-    double to = plots_axis_px(axis, c->change_frac);
+    const bool is_cut = c->change_frac < axis->low;
+    double to = plots_axis_px(axis, fmax(c->change_frac, axis->low));
     plots_rect(canvas, (struct plots_box){fmin(from, to), y - bar_px / 2, fabs(to - from), bar_px},
                !c->fits   ? unfit
                : c->tight ? tight_look
                           : fitting);
+    for (int i = 1; is_cut && i <= 2; i++)
+        plots_line(canvas, to + 6 * i, y + bar_px / 2 + 2, to + 6 * i + 4, y - bar_px / 2 - 2, cut);
     plots_text(canvas, fmax(from, to) + words_gap_px, y, PLOTS_LEFT, PLOTS_SMALL, c->fits ? PLOTS_INK : PLOTS_ALARM,
                change_words(canvas->arena, c));
 }
@@ -227,19 +231,38 @@ static void draw_axis(struct plots_canvas *canvas, const struct plots_axis *axis
     plots_text(canvas, axis->to_px, bottom + 26, PLOTS_RIGHT, PLOTS_LABEL, PLOTS_INK, "change of tokens per second");
 }
 
-/* The axis: from the smallest round loss below all that are shown, to the most that a plan which does not fit gains. */
+static int longest_first(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return x > y ? -1 : x < y;
+}
+
+/* The longest loss that is drawn whole: one that is far beyond most would flatten all others, and is cut. */
+static double longest_whole(struct base_arena *arena, const struct changes *c)
+{
+    const double far = 4;
+    double *losses = base_new(arena, double, c->count + 1);
+    int count = 0;
+    for (int k = 0; k < c->count; k++)
+        if (!c->list[k].refused && c->list[k].shown && c->list[k].change_frac < 0)
+            losses[count++] = -c->list[k].change_frac;
+    qsort(losses, (size_t)count, sizeof *losses, longest_first);
+    return fmin(losses[0], far * losses[count / 2]);
+}
+
+/* The axis: from the smallest round loss below all that are whole, to the most that a plan which does not fit gains. */
 static struct plots_axis scale(const struct plots_canvas *canvas, const struct changes *c)
 {
     static const double rounds[] = {0.04, 0.1, 0.2, 0.4, 0.6, 0.8, 1};
-    double low = 0, high = 0, words_px = 0; /* words stand right of the bars, and of the best */
+    const double low = longest_whole(canvas->arena, c);
+    double high = 0, words_px = 0; /* words stand right of the bars, and of the best */
     for (int i = 0; i < c->count; i++) {
         if (c->list[i].refused || !c->list[i].shown) continue;
         words_px = fmax(words_px, plots_text_width(PLOTS_SMALL, change_words(canvas->arena, &c->list[i])));
-        low = fmin(low, c->list[i].change_frac);
         high = fmax(high, c->list[i].change_frac);
     }
     int i = 0;
-    while (i < BASE_COUNT(rounds) - 1 && rounds[i] < -low) i++;
+    while (i < BASE_COUNT(rounds) - 1 && rounds[i] < low) i++;
     return (struct plots_axis){.low = -rounds[i],
                                .high = high,
                                .from_px = c->label_px + 8,

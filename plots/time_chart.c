@@ -56,7 +56,7 @@ enum base_status plots_time(struct base_arena *arena, const struct plots_request
                                  2 * bars[most].value > step_s ? parts[most].finding : parts[most].finding_of_less,
                                  100 * bars[most].value / step_s, plots_amount(arena, PLOTS_SECONDS, step_s)),
                       plots_answer_words(arena, request->document));
-    canvas.height_px = plots_put_bars(&canvas, y + 8, bars, BASE_COUNT(parts), PLOTS_SECONDS, "time of the step");
+    canvas.height_px = plots_put_bars(&canvas, y + 8, bars, BASE_COUNT(parts), PLOTS_SECONDS, "time of the step", NULL);
     return plots_finish(&canvas, request->format, BASE_COUNT(parts), out, error);
 }
 
@@ -200,6 +200,6 @@ enum base_status plots_operations(struct base_arena *arena, const struct plots_r
         plots_answer_words(arena, request->document));
     y = plots_put_keys(&canvas, y + 6, keys, BASE_COUNT(keys));
     canvas.height_px =
-        plots_put_bars(&canvas, y + 6, bars, shown, PLOTS_SECONDS, axis_words(arena, list, shown, count, total_s));
+        plots_put_bars(&canvas, y + 6, bars, shown, PLOTS_SECONDS, axis_words(arena, list, shown, count, total_s), NULL);
     return plots_finish(&canvas, request->format, count, out, error);
 }

@@ -59,9 +59,9 @@ static void report_progress(const struct search *s, double least_bound)
 {
     const struct tuner_result *r = s->result;
     const struct tuner_counts *c = &r->counts;
-    struct base_progress said = {"plans decided",
-                                 c->evaluated - c->looked_at + c->by_program + c->by_time + c->by_memory + c->by_sibling,
-                                 s->space->plan_count, 0, 1};
+    struct base_progress said = {
+        "plans decided", c->evaluated - c->looked_at + c->by_program + c->by_time + c->by_memory + c->by_sibling,
+        s->space->plan_count, 0, 1};
     if (!s->options->progress) return;
     if (r->plan_count) said.best_tokens_per_s = r->plans[0].prediction.tokens_per_s;
     if (r->plan_count && s->cells_are_complete && s->use_bounds)

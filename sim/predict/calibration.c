@@ -36,7 +36,7 @@ struct calibrating {
     bool *left_out; /* per measurement: the fit does not see it */
     struct sim_step {
         double step_s, communication_s;
-    } * steps;                                                                    /* per measurement */
+    } * steps;           /* per measurement */
     base_tell *progress; /* or NULL */
     void *progress_where;
     bool out_of_memory;
@@ -291,7 +291,8 @@ static enum base_status hold_out(struct calibrating *c, struct base_arena *arena
         if (!predict(c, fitted.parameters, ALL)) return c->error->status;
         for (int i = 0; i < c->count; i++)
             if (c->left_out[i]) means[d] += fabs(c->steps[i].step_s / c->measurements[i].step_s - 1) / others;
-        if (c->progress) c->progress(c->progress_where, &(struct base_progress){"drawn", d + 1, request->draw_count, 0, 1});
+        if (c->progress)
+            c->progress(c->progress_where, &(struct base_progress){"drawn", d + 1, request->draw_count, 0, 1});
     }
     memset(c->left_out, false, (size_t)c->count * sizeof *c->left_out);
     *out = (struct sim_holdout){request->fitted_count, others, request->draw_count,
