@@ -191,10 +191,15 @@ help:
 $(BUILD)/meshwright: $(BUILD)/meshwright.o $(BUILD)/libmeshwright.a
 	$(call say,link $@)$(link) -o $@ $^ $(linked)
 
-# A wheel's program finds its libraries in its own folder.
+# A wheel's programs find their libraries, and these theirs, in their own folder.
+beside := -s -Wl,--disable-new-dtags,-rpath,'$$ORIGIN'
 $(BUILD)/wheel/meshwright: $(BUILD)/meshwright.o $(BUILD)/libmeshwright.a
 	@mkdir -p $(@D)
-	$(call say,link $@)$(link) -s -Wl,-rpath,'$$ORIGIN' -o $@ $^ $(linked)
+	$(call say,link $@)$(link) $(beside) -o $@ $^ $(linked)
+
+$(BUILD)/wheel/meshwright-rank: $(rank_sources:%.c=$(BUILD)/%.o) $(BUILD)/libmeshwright.a
+	@mkdir -p $(@D)
+	$(call say,link $@)$(link) $(beside) -o $@ $^ $(executor_libraries) $(rank_libraries) $(libraries)
 
 # Its table of commands stands before the library's.
 $(BUILD)/meshwright-lab: $(BUILD)/meshwright.o $(lab_objects) $(BUILD)/libmeshwright.a

@@ -59,37 +59,26 @@ static const char *layers_text(struct base_arena *arena, const struct model_conf
     return base_print(arena, "%lld+%lld", (long long)config->num_encoder_layers, (long long)config->num_decoder_layers);
 }
 
-static const char *bytes_text(struct base_arena *arena, int64_t bytes)
-{
-    return base_copy(arena, base_bytes(bytes));
-}
-
+/* Within 80 columns; --json has the rest. */
 static void write_zoo(const struct zoo_row *rows, int count, struct base_text *out)
 {
-    static const char *const titles[] = {"model",   "parameters", "adafactor state", "adamw state",
-                                         "layers",  "emb_dim",    "heads",           "head_dim",
-                                         "mlp_dim", "vocab_size", "description"};
-    struct commands_table table = commands_table_new(out->arena, "lrrrrrrrrrl", count + 1);
+    static const char *const titles[] = {"model", "parameters", "layers", "emb_dim", "heads", "mlp_dim", "vocab_size"};
+    struct commands_table table = commands_table_new(out->arena, "lrrrrrr", count + 1);
     for (int i = 0; i < BASE_COUNT(titles); i++) commands_table_put(&table, titles[i]);
     for (int i = 0; i < count; i++) {
         const struct model_config *config = &rows[i].config;
-        const int64_t sizes[] = {config->emb_dim, config->num_heads, config->head_dim, config->mlp_dim,
-                                 config->vocab_size};
+        const int64_t sizes[] = {config->emb_dim, config->num_heads, config->mlp_dim, config->vocab_size};
         commands_table_put(&table, rows[i].model->name);
-        commands_table_put(&table, commands_grouped(out->arena, rows[i].parameter_count));
-        commands_table_put(&table, bytes_text(out->arena, rows[i].adafactor_bytes));
-        commands_table_put(&table, bytes_text(out->arena, rows[i].adamw_bytes));
+        commands_table_put(&table, base_copy(out->arena, base_count(rows[i].parameter_count)));
         commands_table_put(&table, layers_text(out->arena, config));
         for (int j = 0; j < BASE_COUNT(sizes); j++)
             commands_table_put(&table, base_print(out->arena, "%lld", (long long)sizes[j]));
-        commands_table_put(&table, rows[i].model->about);
     }
     commands_table_write(&table, out);
-    base_put(out, "\nParameters are float32. adafactor is T5X's, factored; `--adafactor …` with `--model` counts "
-                  "its other options.\n"
-                  "Any other model: decoder_only:emb_dim=…,num_heads=…,head_dim=…,mlp_dim=…,num_layers=…,vocab_size=…; "
-                  "the same after\n"
-                  "encoder_decoder:, scalable_encoder_decoder: or scalable_decoder_only:; or @FILE.json.\n");
+    base_put(out, "\n`--json` adds what each is and its optimizer's state; `--model M`: parameters.\n"
+                  "Any other model: decoder_only:emb_dim=…,num_heads=…,head_dim=…,mlp_dim=…,\n"
+                  "num_layers=…,vocab_size=…; the same after encoder_decoder:,\n"
+                  "scalable_encoder_decoder: or scalable_decoder_only:; or @FILE.json.\n");
 }
 
 /* The one that a file describes, by the name that plans give it. */

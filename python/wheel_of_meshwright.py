@@ -1,4 +1,4 @@
-"""Builds the wheel: the package, and the program with the libraries that it needs beside it. `make` and the standard
+"""Builds the wheel: the package, and both programs with the libraries that they need beside them. `make` and the standard
 library are enough, so that `pip install .` asks no network.
 
 A wheel is a zip archive of the package and of three files about it (PEP 427); pip calls the two functions at the end
@@ -30,11 +30,12 @@ def _said(*words):
 
 
 def _binaries(folder):
-    """The program, linked to look for libraries beside itself, and those that not every system has."""
-    subprocess.run(["make", "-C", str(ROOT), f"{folder}/meshwright"], check=True)
-    program = ROOT / folder / "meshwright"
-    found = dict(re.findall(r"(\S+) => (/\S+)", _said("ldd", str(program))))
-    return [program, *(pathlib.Path(path) for name, path in sorted(found.items()) if not _OF_THE_SYSTEM.match(name))]
+    """Both programs, linked to look for libraries beside themselves, and those that not every system has."""
+    built = [f"{folder}/{name}" for name in ("meshwright", "meshwright-rank")]
+    subprocess.run(["make", "-C", str(ROOT), *built], check=True)
+    programs = [ROOT / path for path in built]
+    found = dict(re.findall(r"(\S+) => (/\S+)", "".join(_said("ldd", str(program)) for program in programs)))
+    return [*programs, *(pathlib.Path(path) for name, path in sorted(found.items()) if not _OF_THE_SYSTEM.match(name))]
 
 
 def _tag(binaries):
