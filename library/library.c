@@ -118,6 +118,26 @@ static enum base_status take_plan(struct base_arena *arena, const struct mw_plan
     return BASE_OK;
 }
 
+/* The same back: keys without a member are among the others. */
+static struct mw_plan plan_of(struct base_arena *arena, const struct sim_plan_text *text)
+{
+    struct mw_plan plan = {.model = NULL};
+    struct mw_key *others = base_new(arena, struct mw_key, SIM_KEY_COUNT);
+    bool has_member[SIM_KEY_COUNT] = {false};
+    for (int i = 0; i < BASE_COUNT(members); i++) {
+        const char *value = text->values[members[i].key];
+        void *member = (char *)&plan + members[i].offset;
+        has_member[members[i].key] = true;
+        if (members[i].is_text) *(const char **)member = value;
+        else *(int64_t *)member = value ? strtoll(value, NULL, 10) : 0;
+    }
+    for (int key = 0; key < SIM_KEY_COUNT; key++)
+        if (!has_member[key] && text->values[key])
+            others[plan.other_count++] = (struct mw_key){sim_plan_keys[key].name, text->values[key]};
+    plan.others = others;
+    return plan;
+}
+
 static struct mw_prediction prediction_of(const struct sim_prediction *p, const struct sim_confidence *sure)
 {
     const struct sim_memory *memory = &p->memory;
@@ -144,33 +164,135 @@ static struct mw_prediction prediction_of(const struct sim_prediction *p, const 
                                   .fits = p->fits};
 }
 
-static enum base_status predict(mw_session *session, const struct mw_plan *given, struct mw_prediction *out)
+static enum base_status predict(mw_session *session, const struct sim_plan_text *text, struct mw_prediction *out)
 {
     struct base_arena *arena = &session->question;
     struct base_error *error = &session->error;
-    struct sim_plan_text text;
     struct sim_plan plan;
     enum model_step step;
     struct sim_prediction prediction;
     sim_cache_next_question(session->cache, NULL);
-    BASE_TRY(take_plan(arena, given, &text, error));
-    BASE_TRY(sim_plan_step(&text, &step, error));
-    BASE_TRY(sim_plan_check(session->cache, arena, &text, step, SIM_AS_COMPILED, &plan, error));
+    BASE_TRY(sim_plan_step(text, &step, error));
+    BASE_TRY(sim_plan_check(session->cache, arena, text, step, SIM_AS_COMPILED, &plan, error));
     BASE_TRY(sim_predict(session->cache, &plan, &prediction, NULL, error));
     const struct sim_confidence confidence = sim_confidence_of(NULL, &plan, &prediction);
     *out = prediction_of(&prediction, &confidence);
     return prediction.fits ? BASE_OK : BASE_NO_FIT;
 }
 
+static int out_of_session_memory(mw_session *session)
+{
+    base_arena_reset(&session->question);
+    return (int)base_fail(&session->error, BASE_INTERNAL, "out of memory");
+}
+
 int mw_predict(mw_session *session, const struct mw_plan *plan, struct mw_prediction *out)
 {
+    struct sim_plan_text text;
     session->error = (struct base_error){0};
-    if (setjmp(session->exhausted)) {
-        base_arena_reset(&session->question);
-        return (int)base_fail(&session->error, BASE_INTERNAL, "out of memory");
-    }
+    if (setjmp(session->exhausted)) return out_of_session_memory(session);
     base_arena_reset(&session->question);
-    return (int)predict(session, plan, out);
+    const enum base_status status = take_plan(&session->question, plan, &text, &session->error);
+    return (int)(status == BASE_OK ? predict(session, &text, out) : status);
+}
+
+/* ---- a search ---- */
+
+/* The caller's functions, behind the program's own. */
+struct told {
+    const struct mw_tuning *how;
+    bool stops;
+};
+
+static void tell(void *where, const struct base_progress *said)
+{
+    struct told *told = where;
+    const struct mw_progress progress = {said->what, said->done, said->total, said->best_tokens_per_s, said->gap_frac};
+    if (told->how->progress) told->stops = told->how->progress(told->how->where, &progress) || told->stops;
+}
+
+static bool stops(void *where)
+{
+    return ((const struct told *)where)->stops;
+}
+
+/* The plan and the settings as `tune` takes them. */
+static int words_of(struct base_arena *arena, const struct sim_plan_text *text, const struct mw_tuning *how,
+                    const char **words)
+{
+    const char *const *values = text->values, *inputs = values[SIM_INPUTS_LENGTH];
+    int count = 0;
+    for (int key = 0; key < SIM_KEY_COUNT; key++) {
+        const bool is_length = key == SIM_INPUTS_LENGTH || key == SIM_TARGETS_LENGTH;
+        if (!values[key] || is_length || !sim_plan_keys[key].option.name) continue;
+        words[count++] = sim_plan_keys[key].option.name;
+        words[count++] = values[key];
+    }
+    words[count++] = "--task-feature-lengths";
+    words[count++] = base_print(arena, "%s%s%s", inputs ? inputs : "", inputs ? "," : "", values[SIM_TARGETS_LENGTH]);
+    words[count++] = "--top";
+    words[count++] = base_print(arena, "%lld", how->top ? (long long)how->top : 5);
+    if (how->objective) words[count++] = "--objective", words[count++] = how->objective;
+    if (how->headroom_frac > 0)
+        words[count++] = "--headroom", words[count++] = base_print(arena, "%.17g%%", 100 * how->headroom_frac);
+    return count;
+}
+
+/* The plans of the document, each predicted as mw_predict does. */
+static enum base_status take_found(mw_session *session, const struct base_json *document, struct mw_search *out)
+{
+    struct base_arena *arena = &session->question;
+    const struct base_json *plans = base_json_get(document, "plans"), *search = base_json_get(document, "search");
+    struct mw_found *found = base_new(arena, struct mw_found, plans->count);
+    int64_t count = 0;
+    for (const struct base_json *item = plans->child; item; item = item->next, count++) {
+        struct sim_plan_text text;
+        BASE_TRY(sim_plan_from_json(arena, base_json_get(item, "plan"), &text, &session->error));
+        found[count].plan = plan_of(arena, &text);
+        const enum base_status status = predict(session, &text, &found[count].prediction);
+        if (status != BASE_OK && status != BASE_NO_FIT) return status;
+    }
+    *out = (struct mw_search){.found = found,
+                              .found_count = count,
+                              .space_count = (int64_t)base_json_real(search, "space_count"),
+                              .evaluated_count = (int64_t)base_json_real(search, "evaluated_count"),
+                              .gap_frac = base_json_real(search, "gap_frac"),
+                              .proven_optimal = base_json_find(search, "proven_optimal", BASE_JSON_TRUE) != NULL};
+    return count ? BASE_OK : BASE_NO_FIT;
+}
+
+static enum base_status tune(mw_session *session, const struct mw_plan *plan, const struct mw_tuning *how,
+                             struct mw_search *out)
+{
+    struct base_arena *arena = &session->question;
+    struct sim_plan_text text;
+    struct told told = {.how = how};
+    struct base_text answer = {.arena = arena};
+    const struct base_json *document;
+    const char *words[2 * SIM_KEY_COUNT + 8];
+    struct commands_context context = {.arena = arena,
+                                       .cache = session->cache,
+                                       .json = true,
+                                       .layout = BASE_JSON_ONE_LINE,
+                                       .progress = tell,
+                                       .progress_where = &told,
+                                       .stop = stops,
+                                       .clock_where = &told};
+    BASE_TRY(take_plan(arena, plan, &text, &session->error));
+    const int count = words_of(arena, &text, how, words);
+    const enum base_status status = commands_execute(&context, "tune", count, words, &answer, &session->error);
+    if (status != BASE_OK && status != BASE_NO_FIT) return status;
+    BASE_TRY(base_json_parse(arena, answer.data, answer.length, &document, &session->error));
+    return take_found(session, document, out);
+}
+
+int mw_tune(mw_session *session, const struct mw_plan *plan, const struct mw_tuning *how, struct mw_search *out)
+{
+    static const struct mw_tuning usual = {.top = 0};
+    session->error = (struct base_error){0};
+    if (setjmp(session->exhausted)) return out_of_session_memory(session);
+    base_arena_reset(&session->question);
+    return (int)tune(session, plan, how ? how : &usual, out);
 }
 
 const char *mw_message(const mw_session *session)

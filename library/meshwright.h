@@ -71,6 +71,36 @@ struct mw_prediction {
 /* Returns the exit code of `meshwright predict`: 0, and 4 if the plan does not fit, both with *out. Any other leaves
  * *out unchanged; mw_message has the reason. */
 int mw_predict(mw_session *session, const struct mw_plan *plan, struct mw_prediction *out);
+/* How far a search is. */
+struct mw_progress {
+    const char *what; /* "plans decided" */
+    int64_t done, total;
+    double best_tokens_per_s; /* of the best plan so far; 0: none yet */
+    double gap_frac;          /* the best is at most this share below the optimum; 1: not known */
+};
+/* NULL and 0: the usual. */
+struct mw_tuning {
+    const char *objective; /* "tokens_per_s", "step_s", "tokens_per_device_hour" */
+    int64_t top;           /* plans to return; 0: 5 */
+    double headroom_frac;  /* share of a device's memory that stays free; 0: the usual one */
+    /* Called often, by the thread that asks; it returns 1 to end the search with what it has, or 0. May be NULL. */
+    int (*progress)(void *where, const struct mw_progress *progress);
+    void *where;
+};
+struct mw_found {
+    struct mw_plan plan;
+    struct mw_prediction prediction;
+};
+/* Plans, best first. They and their strings belong to the session and live until its next question. */
+struct mw_search {
+    const struct mw_found *found;
+    int64_t found_count, space_count, evaluated_count;
+    double gap_frac;
+    int64_t proven_optimal; /* 1 or 0 */
+};
+/* The best plans of a space, as `meshwright tune` has them: members that are given are fixed; among the others a value
+ * may be a list ("1,2,4"). how may be NULL. Returns its exit code, and 4 with found_count 0 where nothing fits. */
+int mw_tune(mw_session *session, const struct mw_plan *plan, const struct mw_tuning *how, struct mw_search *out);
 /* The error of the last question; "" if it succeeded. It lives until the next question. */
 const char *mw_message(const mw_session *session);
 int mw_abi_version(void);

@@ -9,7 +9,7 @@ import threading
 
 folder, program = sys.argv[1:]
 KINDS = {"double": ctypes.c_double, "int64_t": ctypes.c_int64, "const char": ctypes.c_char_p,
-         "const struct mw_key": ctypes.c_void_p}
+         "const struct mw_key": ctypes.c_void_p, "const struct mw_found": ctypes.c_void_p}
 with open(folder + "/include/meshwright.h", encoding="utf-8") as file:
     header = re.sub(r"/\*.*?\*/", "", file.read(), flags=re.DOTALL)
 
@@ -24,10 +24,16 @@ def struct(name):
 
 
 Key, Plan, Prediction = struct("mw_key"), struct("mw_plan"), struct("mw_prediction")
+Progress, Search = struct("mw_progress"), struct("mw_search")
+Told = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.POINTER(Progress))
+Tuning = type("Tuning", (ctypes.Structure,), {"_fields_": [("objective", ctypes.c_char_p), ("top", ctypes.c_int64), (
+    "headroom_frac", ctypes.c_double), ("progress", Told), ("where", ctypes.c_void_p)]})
+Found = type("Found", (ctypes.Structure,), {"_fields_": [("plan", Plan), ("prediction", Prediction)]})
 library = ctypes.CDLL(folder + "/lib/libmeshwright.so.1")
 library.meshwright_open.restype = ctypes.c_void_p
 library.meshwright_close.argtypes = [ctypes.c_void_p]
 library.mw_predict.argtypes = [ctypes.c_void_p, ctypes.POINTER(Plan), ctypes.POINTER(Prediction)]
+library.mw_tune.argtypes = [ctypes.c_void_p, ctypes.POINTER(Plan), ctypes.POINTER(Tuning), ctypes.POINTER(Search)]
 library.mw_message.argtypes, library.mw_message.restype = [ctypes.c_void_p], ctypes.c_char_p
 assert library.mw_abi_version() == int(re.search(r"MW_ABI_VERSION (\d+)", header).group(1))
 
@@ -82,6 +88,42 @@ def check(said):
     passed.append(True)
 
 
+def tuned(session, given, stop_at, **how):
+    """Plans as mw_tune finds them, what it told, and its exit code."""
+    told, (plan, _kept), answer = [], plan_of(given), Search()
+    tell = Told(lambda _, said: told.append((said.contents.what, said.contents.done, said.contents.best_tokens_per_s,
+                                             said.contents.gap_frac)) or len(told) >= stop_at)
+    code = library.mw_tune(session, plan, Tuning(progress=tell, **how), answer)
+    found = ctypes.cast(answer.found, ctypes.POINTER(Found))
+    return [found[i] for i in range(answer.found_count)], told, answer, code
+
+
+def check_tune():
+    session, open_ended = library.meshwright_open(), {"num_microbatches": 0, "model_parallel_submesh": None, "num_partitions": 0,
+                                                      "pipeline_stages": 0}
+    for given, top in ((PLANS[0], 3), (PLANS[1], 2)):
+        asked = dict(given, **{key: value for key, value in open_ended.items() if key in given})
+        said = subprocess.run([program, "tune", *[w for w in words_of({k: v for k, v in asked.items() if v}) if w], "--top", str(top),
+                               "--json"], capture_output=True, check=False)
+        document = json.loads(said.stdout)
+        found, told, answer, code = tuned(session, asked, 1 << 30, top=top)
+        assert code == said.returncode == 0 and len(found) == top == len(document["plans"]), library.mw_message(session)
+        assert answer.space_count == document["search"]["space_count"] and answer.proven_optimal == 1 and answer.gap_frac == 0
+        assert told and told[-1][0] == b"plans decided" and told[-1][2] > 0, told[-1:]
+        for mine, its in zip(found, document["plans"]):
+            assert mine.prediction.step_s == its["prediction"]["time"]["step_s"]
+            assert mine.plan.num_microbatches == its["plan"].get("num_microbatches", 0)
+            again = Prediction()
+            assert library.mw_predict(library.meshwright_open(), mine.plan, again) == 0 and again.step_s == mine.prediction.step_s
+    found, told, answer, code = tuned(session, dict(PLANS[0], num_microbatches=0, model_parallel_submesh=None), 5)
+    assert len(told) == 5 and (answer.proven_optimal == 0 or not found)
+    found, _, _, code = tuned(session, dict(PLANS[0], topology=b"v4-8", model_parallel_submesh=None), 1 << 30)
+    assert code == 4 and not found, code
+    _, _, _, code = tuned(session, dict(PLANS[0], others={"remat_policy": "none,never"}), 1 << 30)
+    assert code == 3 and b"never" in library.mw_message(session), library.mw_message(session)
+    library.meshwright_close(session)
+
+
 asked = [subprocess.run([program, "predict", *words_of(given), "--json"], capture_output=True, check=False) for given in PLANS]
 for done in asked:
     assert done.stdout, done.stderr
@@ -92,4 +134,5 @@ for thread in threads:
     thread.start()
 for thread in threads:
     thread.join()
+check_tune()
 sys.exit(len(passed) != 4)
