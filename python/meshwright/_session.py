@@ -21,6 +21,7 @@ from typing import (TYPE_CHECKING, Any, Callable, Dict, Iterable, Iterator, List
 from . import _options
 from ._answers import Answer, Picture, Prediction, Search, Table, answer_of
 from ._arguments import PathLike, PlanLike, plan_words, row_words, rows_of, words_of
+from ._bar import bar_of
 from ._errors import InternalError, MeshwrightError, error_of, file_is
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 _ASKED_AT_ONCE = 256  # questions on their way, so that neither end waits for the other with a full pipe
 _MOST_PROCESSES = 8   # of one session; each holds programs of its own
 
+Progress = Callable[[Dict[str, Any]], Any]
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
@@ -78,11 +80,11 @@ def _takes(options: type) -> Callable[[_Function], _Function]:
 class _Process:
     """One `meshwright batch`."""
 
-    def __init__(self, program: str) -> None:
+    def __init__(self, program: str, *options: str) -> None:
         self.folder = os.getcwd()
-        self.popen = subprocess.Popen([program, "batch"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.popen = subprocess.Popen([program, "batch", *options], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
-    def answers(self, questions: Sequence[Sequence[str]]) -> Iterator[Dict[str, Any]]:
+    def answers(self, questions: Sequence[Sequence[str]], told: Optional[Progress] = None) -> Iterator[Dict[str, Any]]:
         assert self.popen.stdout
         for first in range(0, len(questions), _ASKED_AT_ONCE):
             part = questions[first:first + _ASKED_AT_ONCE]
@@ -90,11 +92,19 @@ class _Process:
                                                                          for words in part),))
             writer.start()
             for _ in part:
-                line = self.popen.stdout.readline()
-                if not line:
-                    raise InternalError(1, "meshwright ended before it had answered")
-                yield json.loads(line)
+                answer = self._line()
+                while told and "progress" in answer:
+                    told(answer)
+                    answer = self._line()
+                yield answer
             writer.join()
+
+    def _line(self) -> Dict[str, Any]:
+        assert self.popen.stdout
+        line = self.popen.stdout.readline()
+        if not line:
+            raise InternalError(1, "meshwright ended before it had answered")
+        return cast(Dict[str, Any], json.loads(line))
 
     def _write(self, lines: bytes) -> None:
         assert self.popen.stdin
@@ -209,9 +219,29 @@ class Session:
         return cast(Prediction, self.ask("predict", *plan_words(plan, options)))
 
     @_takes(_options.Tune)
-    def tune(self, plan: PlanLike = None, **options: Unpack[_options.Tune]) -> Search:
-        """The best plan of a space: what is given is fixed, a list of values is searched over."""
-        return cast(Search, self.ask("tune", *plan_words(plan, options)))
+    def tune(self, plan: PlanLike = None, *, progress: Union[None, bool, Progress] = None,
+             **options: Unpack[_options.Tune]) -> Search:
+        """The best plan of a space: what is given is fixed, a list of values is searched over. progress: True shows a bar of
+        tqdm, the default where it is installed and somebody looks; a function is called with "done", "total",
+        "best_tokens_per_s" and "gap_frac" up to ten times a second; what it raises ends the search."""
+        words = ("tune", *plan_words(plan, options))
+        if callable(progress):
+            return cast(Search, self._tuned(words, progress))
+        with bar_of(progress) as told:
+            return cast(Search, self._tuned(words, told) if told else self.ask(*words))
+
+    def _tuned(self, words: Sequence[str], told: Progress) -> Any:
+        process = _Process(self.program, "--progress")
+        try:
+            answer = next(process.answers([words], told))
+        except BaseException:
+            process.popen.kill()
+            raise
+        finally:
+            process.end()
+        if answer["exit"] not in (0, 4):
+            raise error_of(answer["exit"], answer["error"])
+        return answer_of(answer["result"], tuple(words), self)
 
     def compare(self, first: PlanLike, second: PlanLike) -> Tuple[Prediction, Prediction]:
         """Both predictions, with their detail."""

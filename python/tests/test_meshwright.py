@@ -1,4 +1,5 @@
 """The package against the built program. Run from the root of the tree: python3 -m unittest discover python/tests."""
+import contextlib
 import copy
 import io
 import json
@@ -102,6 +103,24 @@ class Answers(unittest.TestCase):
         self.assertIn(search.best["model_parallel_submesh"], ([2, 1, 1, 1], [2, 2, 1, 1]))
         best = mw.predict(search.best)
         self.assertAlmostEqual(best.step_s, search.table()[0]["step_s"])
+
+    def test_a_search_tells_how_far_it_is(self):
+        asked = dict(model="t5_1_1_large", topology="v4:2x2x4", batch_size="auto", task_feature_lengths=(512, 114), no_bounds=True)
+        told = []
+        search = mw.tune(**asked, progress=told.append)
+        self.assertEqual(search, mw.tune(**asked, progress=False))
+        self.assertTrue(told)
+        self.assertTrue(all(0 <= said["done"] <= said["total"] and said["best_tokens_per_s"] >= 0 for said in told))
+        with self.assertRaisesRegex(KeyError, "enough"):
+            mw.tune(**asked, progress=lambda said: (_ for _ in ()).throw(KeyError("enough")))
+        with self.assertRaises(mw.InputError):
+            mw.tune(model="t5_1_1_large", topology="v4-7", batch_size=8, progress=told.append)
+        if _arguments.optional("tqdm.auto") is None:
+            self.assertRaises(ImportError, mw.tune, **asked, progress=True)
+        else:
+            with contextlib.redirect_stderr(io.StringIO()) as shown:
+                self.assertEqual(mw.tune(**asked, progress=True), search)
+            self.assertIn("tokens/s", shown.getvalue())
 
     def test_a_sweep_keeps_rows_and_says_what_is_wrong_with_them(self):
         rows = [{"id": "a", "model": "t5_1_1_base", "topology": "v4-8", "inputs_length": 512, "targets_length": 114,
@@ -305,14 +324,39 @@ class Package(unittest.TestCase):
                             path], check=True, capture_output=True)
             environment = {key: value for key, value in os.environ.items() if key != "MESHWRIGHT"}
             said = subprocess.run([sys.executable, "-c", "import sys, meshwright as mw; print(mw.session().program, "
-                                   "mw.predict(sys.argv[1]).fits)", PLAN], cwd=folder, check=True, capture_output=True, text=True,
+                                   "mw.predict(sys.argv[1]).fits, len(mw.run(sys.argv[2], steps=1)['loss']))", PLAN, TINY], cwd=folder, check=True, capture_output=True, text=True,
                                   env=dict(environment, PYTHONPATH=str(installed))).stdout
-        self.assertEqual(said.split(), [str(installed / "meshwright" / "bin" / "meshwright"), "True"])
+        self.assertEqual(said.split(), [str(installed / "meshwright" / "bin" / "meshwright"), "True", "1"])
         with zipfile.ZipFile(io.BytesIO(data)) as wheel:
             names = wheel.namelist()
             record = wheel.read(names[-1]).decode()
         self.assertIn("meshwright/py.typed", names)
         self.assertEqual(len(record.splitlines()), len(names))
+
+    def test_the_notebook_runs_from_top_to_end(self):
+        import ast
+
+        cells = json.loads((ROOT / "python" / "example.ipynb").read_text(encoding="utf-8"))["cells"]
+        names, before = {}, os.getcwd()
+        os.chdir(ROOT / "python")
+        try:
+            for cell in (c for c in cells if c["cell_type"] == "code"):
+                tree = ast.parse("".join(cell["source"]))
+                last = tree.body.pop() if isinstance(tree.body[-1], ast.Expr) else None
+                try:
+                    with contextlib.redirect_stdout(io.StringIO()):
+                        exec(compile(tree, "cell", "exec"), names)
+                        shown = eval(compile(ast.Expression(last.value), "cell", "eval"), names) if last else None
+                except ImportError:
+                    self.assertIsNone(_arguments.optional("matplotlib.pyplot"))
+                    continue
+                for way in ("_repr_html_", "_repr_svg_"):
+                    if hasattr(shown, way):
+                        self.assertTrue(getattr(shown, way)())
+        finally:
+            os.chdir(before)
+        self.assertEqual(len(names["measured"]["loss"]), 2)
+        self.assertEqual(len(names["rows"]), 5)
 
     def test_everything_public_has_words_and_types(self):
         import inspect
