@@ -79,7 +79,8 @@ static void put_answer(struct base_text *answer, enum base_status status, struct
  */
 static enum base_status refuse_beyond_page(int count, const char *const *words, bool holds, struct base_error *error)
 {
-    static const char *const commands[] = {"predict", "tune", "mesh", "topology", "topologies", "models", "export"};
+    static const char *const commands[] = {"predict",    "tune",   "mesh",   "topology",
+                                           "topologies", "models", "export", "collective"};
     bool known = holds && !strcmp(words[0], "import");
     for (int i = 0; i < BASE_COUNT(commands); i++) known = known || !strcmp(words[0], commands[i]);
     if (!known) return base_fail(error, BASE_USAGE, "a page does not ask %.40s; the command line does", words[0]);

@@ -1,10 +1,12 @@
 /* The controls: one a key of the plan. A value that the program refuses stays, greyed, with the reason. */
 const groups = [
   ["Run", ["model", "topology", "software", "task-feature-lengths", "batch-size", "num-microbatches"]],
-  ["Parallelism", ["model-parallel-submesh", "num-partitions", "ici-mesh", "pipeline-stages", "virtual-stages", "context-parallel", "sequence-parallel", "optimizer-partitioning", "logical-axis-rules"]],
+  ["Parallelism", ["model-parallel-submesh", "num-partitions", "pipeline-stages", "virtual-stages", "context-parallel", "expert-parallel", "sequence-parallel", "optimizer-partitioning", "logical-axis-rules", "ici-mesh"]],
   ["Step", ["remat-policy", "optimizer", "dtype", "attention"]],
-];
-const steppers = ["batch-size", "num-microbatches", "num-partitions", "pipeline-stages", "virtual-stages", "context-parallel"];
+  ["Cost", costs],
+].filter(([, options]) => keyOf[options[0]]);
+const steppers = ["batch-size", "num-microbatches", "num-partitions", "pipeline-stages", "virtual-stages", "context-parallel", "expert-parallel"];
+const menus = ["software", "optimizer", "dtype"];
 const common = new Set(groups.flatMap(([, options]) => options));
 const choices = (option) => option === "sequence-parallel" ? ["0", "1"] : keyOf[option].words;
 
@@ -18,14 +20,14 @@ const controls = {};
 const describe = (option, id) => make("p", { id, class: "help", hidden: true }, keyOf[option].help);
 
 const chips = (option) => {
-  const box = make("div", { role: "radiogroup", "aria-label": words(keyOf[option].key), class: "chips" });
+  const box = make("div", { role: "radiogroup", "aria-label": label(option), class: "chips" });
   const update = () => {
     const now = valueOf(option), all = choices(option);
     if (now && !all.includes(now)) all.push(now);
     const had = box.contains(document.activeElement) ? document.activeElement.textContent : null;
     show(box, all.map((value) => {
       const neighbour = known(option, value), refused = neighbour && neighbour.refused;
-      return button(value === "0" ? "off" : value === "1" ? "on" : value, () => refused ? explain(option, value, refused) : go({ [option]: value }), {
+      return button(valueWords(option, value), () => refused ? explain(option, value, refused) : go({ [option]: value }), {
         role: "radio", "aria-checked": String(value === now), tabindex: value === now ? "0" : "-1", "data-value": value,
         class: refused ? "refused" : neighbour && !neighbour.fits ? "unfit" : null, "aria-disabled": refused ? "true" : null,
         title: refused || (neighbour && !neighbour.now ? `${count(neighbour.tokens_per_s)} tokens/s, ${bytes(neighbour.peak_bytes)}${neighbour.fits ? "" : ", does not fit"}` : null),
@@ -43,24 +45,37 @@ const chips = (option) => {
   return { element: box, update };
 };
 
+/* Many words: a list that unfolds. What is refused says so in it, and why when it is taken. */
+const menu = (option, id) => {
+  const list = make("select", { id, onchange: () => {
+    const refused = (known(option, list.value) || {}).refused;
+    if (refused) explain(option, list.value, refused), update(); else go({ [option]: list.value });
+  } });
+  const update = () => {
+    const now = valueOf(option), all = [...new Set([...(choices(option).length ? choices(option) : (around[option] || []).map((n) => n.value)), ...(now ? [now] : [])])];
+    show(list, all.map((value) => make("option", { value, selected: value === now }, value + ((known(option, value) || {}).refused ? " (refused)" : ""))));
+    list.value = now;
+  };
+  return { element: list, update };
+};
+
 const field = (option, id) => {
   const names = { model: data.models, topology: data.topologies }[option];
   const input = make("input", {
-    id, type: "text", autocomplete: "off", spellcheck: "false", list: names || option === "software" ? id + "-names" : null,
+    id, type: "text", autocomplete: "off", spellcheck: "false", list: names ? id + "-names" : null,
     onchange: () => go({ [option]: input.value.trim() }),
     placeholder: keyOf[option].fallback || "",
   });
-  const list = input.hasAttribute("list") ? make("datalist", { id: id + "-names" }, (names || []).map((n) => make("option", { value: n }))) : null;
+  const list = names ? make("datalist", { id: id + "-names" }, names.map((n) => make("option", { value: n }))) : null;
   const update = () => {
-    if (document.activeElement !== input || input.dataset.shown !== input.value) input.value = plan[option] ?? (steppers.includes(option) || option === "software" || option === "logical-axis-rules" ? valueOf(option) : "");
+    if (document.activeElement !== input || input.dataset.shown !== input.value) input.value = plan[option] ?? (steppers.includes(option) || option === "logical-axis-rules" ? valueOf(option) : "");
     input.dataset.shown = input.value;
-    if (list && !names) show(list, (around[option] || []).map((n) => make("option", { value: n.value })));
   };
   return { element: make("div", { class: "field" }, [input, list]), input, update };
 };
 
 const stepper = (option, id) => {
-  const inner = field(option, id), name = words(keyOf[option].key);
+  const inner = field(option, id), name = label(option);
   const next = (step) => {
     const now = Number(valueOf(option));
     const free = (around[option] || []).filter((n) => !n.refused && (Number(n.value) - now) * step > 0);
@@ -70,6 +85,7 @@ const stepper = (option, id) => {
     const value = next(step), refused = (around[option] || []).find((n) => n.refused && (Number(n.value) - Number(valueOf(option))) * step > 0);
     if (value !== null) go({ [option]: value });
     else if (refused) explain(option, refused.value, refused.refused);
+    else if (!held && (step > 0 || Number(valueOf(option)) > 1)) probe(option, step > 0 ? 2 * Number(valueOf(option)) || 2 : Math.floor(Number(valueOf(option)) / 2));
   };
   const less = button("−", press(-1), { "aria-label": "less " + name, class: "step" }), more = button("+", press(1), { "aria-label": "more " + name, class: "step" });
   inner.input.setAttribute("inputmode", "numeric");
@@ -94,11 +110,11 @@ const others = () => {
 };
 
 const control = (option) => {
-  const id = "key-" + option, isChips = choices(option).length && choices(option).length < 6;
-  const inner = isChips ? chips(option) : steppers.includes(option) ? stepper(option, id) : field(option, id);
+  const id = "key-" + option, isChips = choices(option).length && choices(option).length < 6 && !menus.includes(option);
+  const inner = menus.includes(option) ? menu(option, id) : isChips ? chips(option) : steppers.includes(option) ? stepper(option, id) : field(option, id);
   controls[option] = inner;
-  const label = make(isChips ? "span" : "label", { for: isChips ? null : id, class: "name", title: keyOf[option].help }, words(keyOf[option].key));
-  return make("div", { class: "control", "data-key": keyOf[option].key }, [label, inner.element]);
+  const heading = make(isChips ? "span" : "label", { for: isChips ? null : id, class: "name", title: `${keyOf[option].key}: ${keyOf[option].help}` }, label(option));
+  return make("div", { class: "control", "data-key": keyOf[option].key }, [heading, inner.element]);
 };
 
 const makeControls = () => make("form", { class: "controls", "aria-label": "Plan", onsubmit: (e) => e.preventDefault() }, [
@@ -109,11 +125,28 @@ const makeControls = () => make("form", { class: "controls", "aria-label": "Plan
 const turns = !held || Boolean(held.around);
 const planList = () => make("dl", { class: "controls" }, Object.entries(held.document.plan).flatMap(([key, value]) => [make("dt", {}, words(key)), make("dd", {}, optionWords(value))]));
 
-/* Why a value is not to be had, beside the control that has it. */
+/* What a refusal names in place of what was wanted, as in "dtype: …; use bfloat16 or int8": changes of the plan. */
+const instead = (why) => {
+  const at = why.lastIndexOf("use "), about = optionOf[/^-*([a-z_-]*)/.exec(why)[1].replaceAll("-", "_")];
+  if (at < 0) return [];
+  return why.slice(at + 4).replace(/^one of /, "").split(/, or |, | or /).map((word) => {
+    const [, key, value] = /^([a-z_]+) (\S+)$/.exec(word) || [null, null, word.replace(/[….]+$/, "")], option = key ? optionOf[key] : about;
+    return option && value && !/[ ]/.test(value) && (key || /\d/.test(value) || keyOf[option].words.includes(value)) ? { [option]: value } : null;
+  }).filter((found) => found).slice(0, 8);
+};
+const remedyButtons = (why, wanted) => instead(why).map((change) => button(Object.entries(change).map(([o, v]) => `${label(o)} ${v}`).join(), () => { reason.hidden = true; take(changed(wanted, change)); }, { class: "small" }));
+/* Why a value is not to be had, with what may stand in its place to click on. */
 const explain = (option, value, why) => {
-  show(reason, make("strong", {}, `${words(keyOf[option].key)} ${value}: `), why, " ",
-    button("close", () => { reason.hidden = true; }, { class: "small" }));
+  const wanted = changed(held ? data.plan : plan, { [option]: value });
+  show(reason, make("strong", {}, `${label(option)} ${value}: `), why, make("span", { class: "tools" }, [
+    remedyButtons(why, wanted),
+    button("close", () => { reason.hidden = true; }, { class: "small" })]));
   reason.hidden = false;
+};
+/* A value that nothing is known of yet: it is taken, or the program says why not. */
+const probe = async (option, value) => {
+  const [a] = await ask(["predict", ...argumentsOf(changed(plan, { [option]: String(value) }))]);
+  if (a.error) explain(option, String(value), a.error); else go({ [option]: String(value) });
 };
 const reason = make("p", { role: "alert", class: "reason", hidden: true });
 const updateControls = () => { for (const c of Object.values(controls)) c.update(); };

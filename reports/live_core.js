@@ -50,16 +50,23 @@ const scaled = (value, step, units) => {
 };
 const bytes = (n) => scaled(n, 1024, [" B", " KiB", " MiB", " GiB", " TiB"]);
 const count = (n) => scaled(n, 1000, ["", " k", " M", " G", " T"]);
-const seconds = (s) => s >= 120 ? scaled(s / 60, 60, [" min", " h"]) : s >= 1 ? round(s) + " s" : s >= 1e-3 ? round(s * 1e3) + " ms" : round(s * 1e6) + " µs";
+const seconds = (s) => s < 0 ? "−" + seconds(-s) : s >= 120 ? scaled(s / 60, 60, [" min", " h"]) : s >= 1 ? round(s) + " s" : s >= 1e-3 ? round(s * 1e3) + " ms" : s ? round(s * 1e6) + " µs" : "0";
 const percent = (f) => round(100 * f) + " %";
 const change = (now, before) => {
   const f = before ? now / before - 1 : 0;
   return Math.abs(f) < 5e-4 ? "the same" : (f > 0 ? "+" : "−") + round(Math.abs(100 * f)) + " %";
 };
+const whole = (n) => n.toLocaleString("en-US");
+const middle = (said, most) => said.length > most ? said.slice(0, Math.ceil(most / 2) - 1) + "…" + said.slice(-Math.floor(most / 2)) : said;
 const words = (name) => name.replaceAll("_", " ").replaceAll("-", " ");
 
 /* ---- the plan: values by names of options ---- */
 
+/* What a prediction takes beside the keys of a plan. */
+const costs = ["train-tokens", "device-hour-price"];
+if (!held) data.keys.push({ option: costs[0], key: "train_tokens", help: "target tokens of the whole training, as 1T", words: [] }, { option: costs[1], key: "device_hour_price", help: "price of one device for an hour", words: [] });
+const labels = { "num-partitions": "tensor (TP)", "pipeline-stages": "stages (PP)", "virtual-stages": "chunks (VP)", "context-parallel": "context (CP)", "expert-parallel": "experts (EP)",
+  "num-microbatches": "microbatches", "task-feature-lengths": "lengths", "optimizer-partitioning": "state shards (ZeRO)", "model-parallel-submesh": "submesh", "logical-axis-rules": "axis rules" };
 const keyOf = Object.fromEntries(data.keys.map((k) => [k.option, k]));
 const optionOf = Object.fromEntries(data.keys.map((k) => [k.key, k.option]));
 let plan = {};
@@ -100,11 +107,13 @@ const planFrom = (document) => {
 };
 if (entries.length) data.plan = planFrom(entries[0].plan), held.document = { ...entries[0].answer, plan: entries[0].plan };
 const quoted = (word) => /^[A-Za-z0-9_.\/,:=@+-]+$/.test(word) ? word : "'" + word.replaceAll("'", "'\\''") + "'";
+const label = (option) => labels[option] || words(keyOf[option].key);
+const valueWords = (option, value) => option !== "sequence-parallel" ? value : value === "1" ? "on" : "off";
 const argumentsOf = (of) => Object.entries(of).flatMap(([o, v]) => ["--" + o, v]);
 const commandOf = (of, name) => ["meshwright", name || "predict", ...argumentsOf(of).map(quoted)].join(" ");
 const differences = (now, before) => [...new Set([...Object.keys(before), ...Object.keys(now)])]
   .filter((o) => (now[o] || keyOf[o].fallback) !== (before[o] || keyOf[o].fallback))
-  .map((o) => `${words(keyOf[o].key)} ${before[o] || keyOf[o].fallback || "unsaid"} → ${now[o] || keyOf[o].fallback || "unsaid"}`);
+  .map((o) => `${label(o)} ${before[o] || keyOf[o].fallback || "unsaid"} → ${now[o] || keyOf[o].fallback || "unsaid"}`);
 
 /* ---- questions ---- */
 

@@ -1,9 +1,9 @@
 /* Answers that are lists: a search, a comparison, several topologies, a table of runs, a run beside its prediction. */
-const formats = [[/_bytes(_|$)|^bytes/, bytes], [/_s$/, seconds], [/_frac$/, percent], [/tokens_per_s|_flop/, count]];
+const formats = [[/tokens_per_s|_flop/, count], [/_bytes(_|$)|^bytes/, bytes], [/_s$/, seconds], [/_frac$/, percent]];
 const cell = (key, value) => typeof value === "number" ? ((formats.find(([of]) => of.test(key)) || [])[1] || ((v) => Number.isInteger(v) ? String(v) : round(v)))(value)
   : value === null || value === undefined ? "" : value === true ? "yes" : value === false ? "no" : typeof value === "object" ? optionWords(value) : String(value);
-const named = (key) => words(key.replace(/_(s|bytes|frac)$/, ""));
-const shortened = (said) => said.length > 60 ? said.slice(0, 34) + "…" + said.slice(-24) : said;
+const named = (key) => key.endsWith("tokens_per_s") ? words(key.slice(0, -12)) + "tokens/s" : words(key.replace(/_(s|bytes|frac)$/, ""));
+const shortened = (said) => middle(said, 60);
 /* A table of like objects; of a plan what differs from the page's. A click on a heading sorts. */
 const listTable = (caption, list) => {
   const rows = list.slice(0, 500), keys = [...new Set(rows.flatMap((row) => Object.keys(row)))].filter((key) => rows.some((row) => row[key] !== null && !(typeof row[key] === "object" && key !== "plan" && !Array.isArray(row[key]))));
@@ -35,6 +35,21 @@ const cloud = (title, rows, [xKey, xName], [yKey, yName], { line: limit, equal, 
     rows.length > dots.length ? make("p", { class: "note" }, `${dots.length} of ${rows.length} are drawn.`) : null]);
 };
 
+/* Each plan as a line over the keys in which plans differ: what the fast ones have in common. */
+const parallels = (list, taken) => {
+  const rows = list.filter((row) => row.tokens_per_s > 0).sort((a, b) => b.tokens_per_s - a.tokens_per_s).slice(0, 200).reverse(), keys = [...new Set(rows.flatMap((row) => Object.keys(row)))].filter((key) => optionOf[key] && new Set(rows.map((row) => String(row[key]))).size > 1);
+  if (rows.length < 3 || !keys.length) return null;
+  const width = Math.max(wide(), 110 * (keys.length + 2)), height = 260, axes = [...keys, "peak_bytes", "tokens_per_s"], x = (i) => 50 + (width - 130) * i / (axes.length - 1), most = Math.max(...rows.map((row) => row.tokens_per_s)), least = Math.min(...rows.map((row) => row.tokens_per_s));
+  const scales = axes.map((key) => {
+    const numbers = rows.map((row) => row[key]), values = [...new Set(rows.map((row) => cell(key, row[key])))].sort((a, b) => isNaN(a) || isNaN(b) ? (a < b ? -1 : 1) : a - b);
+    if (!optionOf[key]) { const low = Math.min(...numbers), high = Math.max(...numbers); return { at: (row) => (row[key] - low) / (high - low || 1), ticks: [[0, cell(key, low)], [1, cell(key, high)]] }; }
+    return { at: (row) => values.indexOf(cell(key, row[key])) / (values.length - 1 || 1), ticks: values.map((value, i) => [i / (values.length - 1 || 1), value]).filter((_, i) => values.length < 12 || i % Math.ceil(values.length / 12) === 0) };
+  }), y = (f) => height - 34 - (height - 70) * f;
+  return make("section", {}, [make("h3", {}, `The fastest ${rows.length} that fit, a line each`), make("div", { class: "scrolls", tabindex: "0", role: "region", "aria-label": "plans as lines" }, svg(width, height, "plans found, as lines over their keys", [
+    rows.map((row) => { const f = (row.tokens_per_s - least) / (most - least || 1); return draw("polyline", { points: scales.map((s, i) => `${x(i).toFixed(1)},${y(s.at(row)).toFixed(1)}`).join(" "), class: "plan-line", "stroke-opacity": (0.08 + 0.8 * f * f).toFixed(2), "stroke-width": f === 1 ? 3 : 1.3, onclick: taken ? () => taken(row) : null }, draw("title", {}, row.said)); }),
+    scales.map((s, i) => [draw("line", { x1: x(i), x2: x(i), y1: y(0), y2: y(1), class: "pointer" }), text(x(i), 14, middle(optionOf[axes[i]] ? label(optionOf[axes[i]]) : axes[i] === "peak_bytes" ? "memory" : "tokens/s", 18), { "text-anchor": i ? "middle" : "start", dx: i ? 0 : -46 }), s.ticks.map(([f, said]) => text(x(i) + 5, y(f) + 4, middle(said, 14), { class: "halo" }))])]))]);
+};
+
 /* What a search looked at: its columns hold each value once. */
 const lookedAt = (of) => of.tokens_per_s.map((tokens, i) => {
   const keys = Object.fromEntries(of.columns.map((column) => [column.key, column.values[column.of[i]]]));
@@ -57,6 +72,6 @@ const listCaptions = { best_at_risk: "Speed against the risk of not fitting", ti
 const drawLists = (d) => [d.search ? [make("h3", {}, `${entries.length ? `The best of ${count(d.search.space_count)} plans` : `None of ${count(d.search.space_count)} plans fits`}${d.search.proven_optimal ? ", proven" : ""}`), factList(d.search)] : null,
   entries.length ? listTable("Plans", entries.map((e) => ({ name: e.name, plan: e.plan, tokens_per_s: e.answer.throughput.tokens_per_s, step_s: e.answer.time.step_s, latency_s: e.answer.latency_s, peak_bytes: e.answer.memory.peak_bytes, capacity_bytes: e.answer.memory.capacity_bytes, fits: e.answer.fits, price: (e.answer.training || {}).price }))) : null,
   entries.length > 1 ? make("p", { class: "tools" }, entries.map((e, i) => button(e.name || `plan ${i + 1}`, () => take(planFrom(e.plan))))) : null,
-  d.looked_at ? cloud("What was looked at", lookedAt(d.looked_at), ["peak_bytes", "memory of a device"], ["tokens_per_s", "tokens/s"], { line: d.looked_at.capacity_bytes }) : null,
+  d.looked_at ? cloud("What was looked at", lookedAt(d.looked_at), ["peak_bytes", "memory of a device"], ["tokens_per_s", "tokens/s"], { line: d.looked_at.capacity_bytes, take: turns ? takeLooked : null }) : null, d.looked_at ? parallels(lookedAt(d.looked_at).filter((row) => row.peak_bytes <= d.looked_at.capacity_bytes)) : null,
   Object.entries({ ...d, ...(d.why_best_beats_second || {}), refusals: (d.search || {}).refusals }).filter(([key, list]) => Array.isArray(list) && list.length && typeof list[0] === "object" && !["plans", "answers", "topologies"].includes(key)).map(([key, list]) => listTable(listCaptions[key] || named(key), list))];
 const drawFound = () => found.sweep ? drawSweep(found) : [!entries.length ? factList(found) : null, drawLists(found)];

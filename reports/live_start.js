@@ -5,7 +5,7 @@ const verdict = make("section", { class: "verdict", "aria-label": "Verdict" }), 
 
 const paint = () => {
   verdict.classList.toggle("stale", Boolean(refusal));
-  show(alarm, refusal ? [make("strong", {}, "Refused: "), refusal, " ", button("undo", () => history.back(), { class: "small" })] : []);
+  show(alarm, refusal ? [make("strong", {}, "Refused: "), refusal, make("span", { class: "tools" }, [remedyButtons(refusal, plan), button("undo", () => history.back(), { class: "small" })])] : []);
   alarm.hidden = !refusal;
   if (answer) show(verdict, drawVerdict(answer, pinned));
   document.title = answer && !refusal ? `${answer.fits ? "fits" : "does not fit"}, ${count(answer.throughput.tokens_per_s)} tokens/s: ${plan.model} on ${plan.topology}` : "Meshwright";
@@ -19,6 +19,8 @@ const drawView = () => {
   else if (row[0] === "search") show(view, row[2]());
 };
 
+/* The view that is open, where it is not the first. */
+const viewPart = () => open === views[0][0] ? "" : (addressOf(plan) === "#" ? "" : "&") + "view=" + open;
 const asked = () => {
   const known = argumentsOf(plan);
   return { first: ["predict", ...known], around: ["predict", ...known, "--what-if", "all"], detail: ["predict", ...known, "--detail"], machine: ["topology", plan.topology || ""] };
@@ -45,7 +47,7 @@ const take = (next) => {
   if (addressOf(next) === addressOf(plan)) return;
   plan = next;
   reason.hidden = true;
-  history.pushState(null, "", location.pathname + location.search + addressOf(plan));
+  history.pushState(null, "", location.pathname + location.search + addressOf(plan) + viewPart());
   refresh();
 };
 const go = (changes) => take(changed(held ? data.plan : plan, changes));
@@ -70,7 +72,7 @@ const bring = async (given, text) => {
   if (!read) return tell(given, answers[1].error);
   found = planFrom(read.result);
   take(found.topology && found.model ? found : { ...plan, ...found });
-  tell(given, `${Object.keys(found).map((o) => words(keyOf[o].key)).join(", ")} taken. `, make("code", {}, `meshwright import ${name} --notes`), " lists what it says beside them.");
+  tell(given, `${Object.keys(found).map(label).join(", ")} taken. `, make("code", {}, `meshwright import ${name} --notes`), " lists what it says beside them.");
 };
 const drop = async (file) => file.size > 1e6 ? tell(file.name, "is larger than 1 MB.") : bring(file.name, await file.text());
 const nameOf = (text) => "pasted." + (/^\s*[{[]\s*"/.test(text) ? "json" : /^\s*\[[\w.]+\]\s*$/m.test(text) ? "toml" : /(^|\s)--\w/.test(text) ? "sh" : /^[\w./]+\s*=/m.test(text) ? "gin" : "yml");
@@ -83,9 +85,13 @@ addEventListener("paste", (e) => {
 addEventListener("dragover", (e) => e.preventDefault());
 addEventListener("drop", (e) => { e.preventDefault(); if (e.dataTransfer.files.length) drop(e.dataTransfer.files[0]); });
 
-const tabs = make("div", { role: "tablist", class: "tabs", "aria-label": "Views" }, views.map(([name, label]) => button(label, () => {
+const showTab = (name) => {
   open = name;
   for (const tab of tabs.children) { const on = tab.id === "tab-" + name; tab.setAttribute("aria-selected", String(on)); tab.setAttribute("tabindex", on ? "0" : "-1"); }
+};
+const tabs = make("div", { role: "tablist", class: "tabs", "aria-label": "Views" }, views.map(([name, title]) => button(title, () => {
+  showTab(name);
+  history.replaceState(null, "", location.pathname + location.search + addressOf(plan) + viewPart());
   drawView();
 }, { role: "tab", id: "tab-" + name, "aria-controls": "view", "aria-selected": String(name === open), tabindex: name === open ? "0" : "-1" })));
 tabs.addEventListener("keydown", (event) => {
@@ -106,7 +112,13 @@ if (found && !entries.length) {
     held ? make("section", { class: "offline" }, [make("h2", {}, "Make it live"), make("p", {}, `This page holds one plan${turns ? " and its neighbours" : ""}. Where the program is, this command answers for any other:`), make("pre", { tabindex: "0" }, commandOf(planOf(""), "serve")),
       make("p", {}, "The page was made by:"), make("pre", { tabindex: "0" }, held.command)]) : null])]));
 }
-const read = () => { if (found && !entries.length) return; plan = planOf(location.hash); refresh(); };
+const read = () => {
+  if (found && !entries.length) return;
+  const asks = /[#&]view=(\w+)/.exec(location.hash);
+  plan = planOf(location.hash);
+  showTab(asks && views.some(([name]) => name === asks[1]) ? asks[1] : views[0][0]);
+  refresh();
+};
 addEventListener("popstate", read);
 let width = innerWidth;
 addEventListener("resize", () => { if (innerWidth !== width) width = innerWidth, drawView(); });

@@ -20,7 +20,7 @@ const bar = (title, parts, of, format) => {
       make("div", { class: "stack", style: `width:${share(of.whole)}` }, parts.map((p) =>
         make("span", { style: `width:${(100 * p.size / sum).toFixed(2)}%;background:var(--${p.colour})`, title: `${p.name}: ${format(p.size)}` }))),
       of.hi > of.lo ? make("div", { class: "whisker", style: `left:${share(of.lo)};width:${share(of.hi - of.lo)}`, title: `90 %: ${format(of.lo)} to ${format(of.hi)}` }) : null,
-      end ? make("div", { class: "line", style: `left:${share(end)}` }, make("span", {}, "capacity " + format(end))) : null,
+      end ? make("div", { class: end < 0.3 * most ? "line early" : "line", style: `left:${share(end)}` }, make("span", {}, "capacity " + format(end))) : null,
     ]),
     far ? make("p", { class: "note" }, `of ${format(of.line)}`) : null,
     make("ul", { class: "key" }, parts.map((p) => make("li", {}, [make("i", { style: `background:var(--${p.colour})` }), `${p.name} `, make("b", {}, format(p.size))]))),
@@ -79,6 +79,7 @@ const drawVerdict = (d, pin) => {
     make("dl", { class: "facts" }, [
       speedFacts(d, before),
       s.mfu_frac === undefined || s.mfu_frac === null ? null : fact("MFU", percent(s.mfu_frac), "model FLOP over the peak", before && before.throughput.mfu_frac ? change(s.mfu_frac, before.throughput.mfu_frac) : null),
+      d.training ? fact("the training", d.training.price > 0 ? "$ " + count(d.training.price) : seconds(d.training.wall_s), `${count(d.training.train_tokens)} tokens: ${whole(d.training.steps)} steps, ${seconds(d.training.wall_s)}, ${count(d.training.device_hours)} device hours`, before && before.training ? change(d.training.price || d.training.wall_s, before.training.price || before.training.wall_s) : null) : null,
       d.loss ? fact("loss", d.loss.at(-1).toPrecision(5), `after ${d.loss.length} step${d.loss.length === 1 ? "" : "s"}; ${d.loss[0].toPrecision(5)} at first`)
         : d.fits_probability_frac === undefined || d.fits_probability_frac === null ? null : fact("fits with probability", percent(d.fits_probability_frac), d.confidence && d.confidence.includes("uncalibrated") ? "uncalibrated" : null),
     ]),
@@ -106,8 +107,8 @@ const drawStrip = () => {
   const had = strip.contains(document.activeElement) ? document.activeElement.dataset : null, at = had && { key: had.key, value: had.value };
   show(strip, rows.map(([option, list]) => {
     const now = list.find((n) => n.now);
-    return make("div", { class: "row" }, [make("span", { class: "name" }, words(keyOf[option].key)), make("div", { class: "bars", role: "group", "aria-label": words(keyOf[option].key) }, list.map((n) =>
-      button([make("i", { style: `height:${n.refused ? 2 : Math.max(2, 44 * n.tokens_per_s / fastest).toFixed(1)}px` }), make("span", {}, n.value)],
+    return make("div", { class: "row" }, [make("span", { class: "name" }, label(option)), make("div", { class: "bars", role: "group", "aria-label": label(option) }, list.map((n) =>
+      button([make("i", { style: `height:${n.refused ? 2 : Math.max(2, 44 * n.tokens_per_s / fastest).toFixed(1)}px` }), make("span", {}, valueWords(option, n.value))],
         () => n.refused ? explain(option, n.value, n.refused) : go({ [option]: n.value }), {
           class: "what " + (n.refused ? "refused" : n.fits ? "fit" : "unfit") + (n.now ? " now" : ""), title: neighbourSaid(n, now), "aria-label": neighbourSaid(n, now),
           "aria-current": n.now ? "true" : null, "aria-disabled": n.refused ? "true" : null, "data-key": option, "data-value": n.value,

@@ -4,20 +4,43 @@ const wide = () => Math.max(300, Math.min(1100, view.clientWidth || 700));
 const svg = (width, height, label, children) => draw("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": label }, children);
 const text = (x, y, words, more) => draw("text", { x, y, ...more }, words);
 
+/* Cells are words, or what is put there; right: columns of numbers. Of a long table the first rows, until the others are asked for. */
+const table = (caption, headings, rows, right, most = rows.length) => {
+  const body = make("tbody"), fillRows = (n) => show(body, rows.slice(0, n).map((row) => make("tr", {}, row.map((cell, i) => make("td", { class: (right || []).includes(i) ? "r" : String(cell).length > 24 ? "long" : null }, cell)))));
+  fillRows(most);
+  return [make("div", { class: "scrolls", tabindex: "0", role: "region", "aria-label": caption }, make("table", {}, [make("caption", { class: "unseen" }, caption), make("thead", {}, make("tr", {}, headings.map((h, i) => make("th", { scope: "col", class: (right || []).includes(i) ? "r" : null }, h || make("span", { class: "unseen" }, "take"))))), body])),
+    rows.length > most ? button(`show all ${rows.length}`, (e) => { e.currentTarget.remove(); fillRows(rows.length); }, { class: "small" }) : null];
+};
+
 /* ---- memory over time ---- */
 
 const keyList = (parts) => make("ul", { class: "key" }, parts.map(([name, colour]) => make("li", {}, [make("i", { style: `background:var(--${colour})` }), name])));
 const peakTable = (d) => {
   const list = d.memory.peak_buffers || [];
-  if (!list.length) return null;
-  return make("div", { class: "scrolls", tabindex: "0", role: "region", "aria-label": "buffers at the peak" }, make("table", {}, [make("caption", {}, "Buffers at the peak"), make("thead", {}, make("tr", {}, ["buffer", "kind", "size", "why"].map((h) => make("th", { scope: "col" }, h)))),
-    make("tbody", {}, list.slice(0, 40).map((b) => make("tr", {}, [make("td", {}, b.name), make("td", {}, b.kind), make("td", { class: "r" }, bytes(b.bytes)), make("td", {}, b.why || "")])))]));
+  return !list.length ? null : [make("h3", {}, "Buffers at the peak"), table("buffers at the peak", ["buffer", "size", "kind", "why"], list.map((b) => [b.name, bytes(b.bytes), b.kind, b.why || ""]), [1], 12)];
+};
+/* Microbatches whose activations a stage holds: from the forward to the backward pass of each. */
+const drawFlight = (pipeline, step) => {
+  const passes = pipeline.passes || [], chunks = 1 + Math.max(0, ...passes.map((p) => p.chunk)), tall = 34, width = wide(), left = 66;
+  if (!passes.length || passes.length < pipeline.pass_count) return null;
+  const end = Math.max(step, ...passes.map((p) => p.end_s)), x = (s) => left + (width - left - 8) * s / end;
+  const stages = [...Array(pipeline.stages).keys()].map((stage) => {
+    const changes = passes.filter((p) => p.stage === stage).map((p) => [p.backward ? p.end_s : p.start_s, p.backward ? -1 : 1]).sort((a, b) => a[0] - b[0] || a[1] - b[1]);
+    let now = 0, most = 0;
+    const points = changes.map(([at, by]) => { const before = now; now += by; most = Math.max(most, now); return [at, before, now]; });
+    return { points, most: most / chunks };
+  });
+  const most = Math.max(...stages.map((s) => s.most));
+  return make("section", {}, [make("h3", {}, `Microbatches in flight: stage 0 holds ${+stages[0].most.toFixed(1)} at most, the last ${+stages.at(-1).most.toFixed(1)}`), make("figure", {}, svg(width, pipeline.stages * (tall + 6) + 22, "microbatches in flight on each stage", [
+    stages.map((s, i) => { const base = (i + 1) * (tall + 6) - 4, y = (n) => base - tall * n / chunks / most;
+      return [text(left - 6, base - 10, "stage " + i, { "text-anchor": "end" }), draw("polygon", { points: [`${x(0)},${base}`, ...s.points.flatMap(([at, a, b]) => [`${x(at).toFixed(1)},${y(a).toFixed(1)}`, `${x(at).toFixed(1)},${y(b).toFixed(1)}`]), `${x(end)},${base}`].join(" "), fill: "var(--activations)" }, draw("title", {}, `stage ${i}: at most ${round(s.most)} microbatches`))]; }),
+    text(left, pipeline.stages * (tall + 6) + 16, "0"), text(width - 8, pipeline.stages * (tall + 6) + 16, seconds(end), { "text-anchor": "end" })]))]);
 };
 const drawMemory = (d) => {
   const m = d.memory_timeline, pipeline = d.pipeline;
-  const stages = pipeline && pipeline.stage_peak_bytes ? stageBars(pipeline, d.memory.capacity_bytes) : null;
-  if (!m || !m.at_s || !m.at_s.length) return [make("h3", {}, "Memory at the peak"), make("p", {}, `The peak is at ${d.memory.peak_at}.`), stages, peakTable(d)];
-  const parts = memoryParts.filter(([key]) => m[key]), width = wide(), height = 260, left = 62, right = 12, top = 16, bottom = 30;
+  const stages = pipeline && pipeline.stage_peak_bytes ? [stageBars(pipeline, d.memory.capacity_bytes), drawFlight(pipeline, d.time.step_s)] : null;
+  if (!m || !m.at_s || !m.at_s.length) return [stages, make("p", {}, `The peak is at ${d.memory.peak_at}.`), peakTable(d)];
+  const parts = memoryParts.filter(([key]) => m[key] && m[key].some((b) => b > 0)), width = wide(), height = 260, left = 62, right = 12, top = 16, bottom = 30;
   const step = Math.max(...m.at_s) || 1, highest = Math.max(...m.at_s.map((_, i) => memoryParts.reduce((sum, [key]) => sum + (m[key] ? m[key][i] : 0), 0))), most = 1.06 * Math.max(d.memory.capacity_bytes, highest);
   const x = (s) => left + (width - left - right) * s / step, y = (b) => height - bottom - (height - top - bottom) * b / most;
   const base = m.at_s.map(() => 0), order = ["reserved_bytes", ...parts.map(([key]) => key).filter((key) => key !== "reserved_bytes")];
@@ -44,10 +67,15 @@ const drawMemory = (d) => {
     onkeydown: (e) => { const by = { ArrowRight: 1, ArrowLeft: -1 }[e.key]; if (by) { e.preventDefault(); at = Math.max(0, Math.min(m.at_s.length - 1, at + by)); look(at); } },
   });
   look(peak);
-  return [make("h3", {}, `The peak is at ${d.memory.peak_at}`), make("figure", {}, chart), keyList(parts.map(([, name, colour]) => [name, colour])), said, stages, peakTable(d)];
+  const differs = Math.abs(base[peak] / d.memory.peak_bytes - 1) > 0.005;
+  return [make("h3", {}, `The peak is at ${d.memory.peak_at}`), differs ? make("p", { class: "note" }, `The curve adds up live tensors, operation after operation. The compiler's own layout needs ${bytes(d.memory.peak_bytes)}.`) : null, make("figure", {}, chart), keyList(parts.map(([, name, colour]) => [name, colour])), said, stages, peakTable(d)];
 };
-const stageBars = (pipeline, capacity) => make("section", {}, [make("h3", {}, "Memory of each stage at its peak"), pipeline.stage_peak_bytes.map((b, i) =>
-  make("div", { class: "line-bar" }, [make("span", {}, `stage ${i}`), make("div", {}, make("i", { style: `width:${Math.min(100, 100 * b / (1.02 * capacity)).toFixed(1)}%`, class: b > capacity ? "over" : null })), make("b", {}, bytes(b))]))]);
+const stageBars = (pipeline, capacity) => {
+  const most = 1.04 * Math.max(capacity, ...pipeline.stage_peak_bytes), share = (b) => (100 * b / most).toFixed(1) + "%";
+  return make("section", {}, [make("h3", {}, "Memory of each stage at its peak"), make("div", { class: "limited" }, [pipeline.stage_peak_bytes.map((b, i) =>
+    make("div", { class: "line-bar" }, [make("span", {}, `stage ${i}`), make("div", {}, [make("i", { style: `width:${share(b)}`, class: b > capacity ? "over" : null }), make("u", { style: `left:${share(capacity)}` })]), make("b", {}, bytes(b))])),
+  make("div", { class: "line-bar note" }, [make("span"), make("div", {}, make("span", { class: "at", style: `right:${(100 - 100 * capacity / most).toFixed(1)}%` }, "capacity " + bytes(capacity))), make("b")])])]);
+};
 
 /* ---- time: operations by block, on the device and on its links ---- */
 
@@ -95,7 +123,7 @@ const overlapWords = (t, hidden) => !(t.communication_s > 0) ? "Nothing crosses 
 const drawTime = (d) => {
   const list = d.timeline || [], t = d.time, hidden = Math.max(0, t.communication_s - t.exposed_communication_s), blocks = new Map();
   for (const e of list) {
-    const name = `${e.phase}: ${blockOf(e.name)}`, all = blocks.get(name) || { name, total: 0, compute: 0, memory: 0, communication: 0, latency: 0 }, s = e.time_s * e.count;
+    const name = `${blockOf(e.name).replace("/layers/", "/")}, ${e.phase}`, all = blocks.get(name) || { name, total: 0, compute: 0, memory: 0, communication: 0, latency: 0 }, s = e.time_s * e.count;
     all.total += s; all[e.bound || boundOf[e.kind]] += s; blocks.set(name, all);
   }
   const rows = [...blocks.values()].sort((a, b) => b.total - a.total), most = rows.length ? rows[0].total : 1;
@@ -110,42 +138,80 @@ const drawTime = (d) => {
     keyList([["compute", "compute"], ["memory-bound", "memory-bound"], ["communication, hidden", "data-axis"], ["communication, waited for", "model-axis"], ["overhead, latency", "overhead"]]),
     d.pipeline ? drawPasses(d.pipeline, t.step_s) : null, list.length && !d.pipeline ? drawOrder(list, d.latency_s && !d.mode ? d.latency_s : t.step_s) : null,
     rows.length ? make("h3", {}, `Time by block${list.length ? ", forward and backward" : ""}`) : null,
-    rows.slice(0, 24).map((r) => make("div", { class: "line-bar" }, [make("span", { title: r.name }, r.name), make("div", {}, ["compute", "memory", "communication", "latency"].map((b) =>
+    rows.slice(0, 16).map((r) => make("div", { class: "line-bar" }, [make("span", { title: r.name }, middle(r.name, 35)), make("div", {}, ["compute", "memory", "communication", "latency"].map((b) =>
       r[b] > 0 ? make("i", { style: `width:${(100 * r[b] / most).toFixed(2)}%;background:var(--${boundColours[b]})`, title: `${b}: ${seconds(r[b])}` }) : null)), make("b", {}, seconds(r.total))])),
-    collectivesTable(d)];
+    rows.length > 16 ? make("p", { class: "note" }, `${rows.length - 16} more: ${seconds(rows.slice(16).reduce((sum, r) => sum + r.total, 0))}`) : null, collectivesTable(d)];
 };
-const collectivesTable = (d) => !(d.collectives || []).length ? null : make("details", {}, [make("summary", {}, `Collectives of a step (${d.collectives.length} kinds)`), make("div", { class: "scrolls", tabindex: "0", role: "region", "aria-label": "collectives" }, make("table", {}, [
-  make("thead", {}, make("tr", {}, ["collective", "over", "times", "bytes a device, each", "dtype", "time of all"].map((h) => make("th", { scope: "col" }, h)))),
-  make("tbody", {}, d.collectives.map((c) => make("tr", {}, [make("td", {}, words(c.kind)), make("td", {}, c.mesh_axis), make("td", { class: "r" }, String(c.count)), make("td", { class: "r" }, bytes(c.bytes)), make("td", {}, c.dtype), make("td", { class: "r" }, seconds(c.time_s))])))]))]);
+const collectivesTable = (d) => !(d.collectives || []).length ? null : make("details", {}, [make("summary", {}, `Collectives of a step (${d.collectives.length} kinds)`),
+  table("collectives", ["collective", "over", "times", "bytes a device, each", "dtype", "time of all"], d.collectives.map((c) => [words(c.kind), c.mesh_axis, whole(c.count), bytes(c.bytes), c.dtype, seconds(c.time_s)]), [2, 3, 5])]);
 
 /* ---- the machine: chips, and the tile of one model group ---- */
 
+const meshOptions = ["topology", "model-parallel-submesh", "num-partitions", "num-expert-partitions", "ici-mesh", "dcn-mesh", "split-physical-axes", "contiguous-submeshes"];
+const meshWords = () => Object.entries(plan).filter(([o]) => meshOptions.includes(o)).flatMap(([o, v]) => ["--" + o, v]);
+/* What the program says of the plan's mesh: ranks of the devices, and what the largest collective over an axis sends over each link. */
+let axisOf = null, placed = { key: null };
+const place = async (d) => {
+  const staged = (d.mesh || {}).stage > 1, axes = Object.keys(d.mesh || {}).filter((axis) => d.mesh[axis] > 1), axis = axes.includes(axisOf) ? axisOf : axes.at(-1), key = addressOf(plan) + axis;
+  if (held || placed.key === key) return;
+  placed = { key, axis };
+  const list = (d.collectives || []).filter((c) => c.mesh_axis === axis).sort((a, b) => b.time_s - a.time_s), largest = list[0], sends = largest && !staged && machine && machine.device_count <= 1024;
+  const [ranks, links] = await ask(["mesh", ...meshWords()], ...(sends ? [["collective", ...meshWords(), "--kind", largest.kind, "--mesh-axis", axis, "--bytes", String(largest.bytes), "--links"]] : []));
+  if (placed.key !== key) return;
+  Object.assign(placed, { ranks: ranks.result && !staged ? ranks.result : null, links: links && links.result, largest });
+  if (open === "machine") drawView();
+};
+/* Rank of each device on the axis, and whether it is of the group of the first device; by the words of its coordinates. */
+const ranksOf = (d) => {
+  const at = new Map(), r = placed.ranks;
+  if (!r || !r.axes.includes(placed.axis)) return null;
+  const k = r.axes.indexOf(placed.axis), inner = r.shape.slice(k + 1).reduce((p, n) => p * n, 1), size = r.shape[k];
+  r.devices.forEach((device, i) => at.set(device.join(), { rank: Math.floor(i / inner) % size, own: i % inner === 0 && i < inner * size, size }));
+  return at;
+};
+const drawLinks = (links, x, y, size, gap) => {
+  const most = Math.max(...links.map((l) => l.bytes)), line = (l) => {
+    const [a, b, c] = l.from, way = l.kind.slice(-2), [dx, dy] = { "x+": [1, 0], "x-": [-1, 0], "y+": [0, -1], "y-": [0, 1] }[way] || [0, 0], thick = (gap - 1) * l.bytes / most, half = size / 2, side = (way[1] === "+" ? -1 : 1) * (gap / 2);
+    const px = x(a, c) + half, py = y(b, c) + half, said = draw("title", {}, `${l.kind.replace("link ", "to ")} from chip ${l.from.join()}: ${bytes(l.bytes)}`);
+    if (!dx && !dy) return draw("circle", { cx: px + (way[1] === "+" ? -1 : 1) * half / 2, cy: py, r: (0.5 + half / 3 * l.bytes / most).toFixed(1), class: "link" }, said);
+    return draw("line", { x1: px + dx * half + dy * side, y1: py + dy * half + dx * side, x2: px + dx * (half + gap) + dy * side, y2: py + dy * (half + gap) + dx * side, "stroke-width": Math.max(0.6, thick).toFixed(1), class: "link" }, said);
+  };
+  return links.filter((l) => l.from.length === 3).map(line);
+};
+const linkTable = (links) => {
+  const kinds = new Map();
+  for (const l of links) { const all = kinds.get(l.kind) || []; all.push(l.bytes); kinds.set(l.kind, all); }
+  return table("load of links", ["links", "used", "busiest", "mean"], [...kinds].sort().map(([kind, all]) => [kind.replace("link ", "along "), String(all.length), bytes(Math.max(...all)), bytes(all.reduce((sum, b) => sum + b, 0) / all.length)]), [1, 2, 3]);
+};
 const drawMachine = (d, topology) => {
   if (!topology || !topology.bounds) return make("p", {}, "The machine is not known.");
+  place(d);
   const b = [...topology.bounds, 1, 1, 1].slice(0, 3), isTorus = topology.kind === "tpu", isGpu = !isTorus && topology.bounds.length === 2;
-  const tile = (plan["model-parallel-submesh"] || "").split(",").map(Number), picks = isTorus;
-  const [columns, rows, planes] = isGpu ? [b[1], b[0], 1] : b, cells = columns * rows * planes;
+  const tile = (plan["model-parallel-submesh"] || "").split(",").map(Number), ranks = ranksOf(d), loads = placed.links && isTorus ? placed.links.links : null;
+  const [columns, rows, planes] = isGpu ? [b[1], 1, b[0]] : b, cells = columns * rows * planes;
   if (cells > 16384) return make("p", {}, `${count(cells)} chips are too many to draw.`);
-  const across = Math.max(1, Math.min(planes, Math.floor((wide() + 12) / (columns * 9 + 14)))), size = Math.max(5, Math.min(22, Math.floor((wide() / across - 14) / columns)));
-  const model = d.mesh ? Object.entries(d.mesh).filter(([axis]) => !["data", "fsdp", "stage", "replica"].includes(axis)).reduce((p, [, n]) => p * n, 1) : 1;
-  const groupOf = (x, y, z, i) => picks && tile.length >= 3 && !tile.some(isNaN) ? [x, y, z].map((c, k) => Math.floor(c / tile[k])) : [Math.floor(i / model), 0, 0];
+  const gap = loads ? 6 : 1.5, aside = isGpu ? 44 : 14, most = Math.max(1, Math.min(planes, Math.floor((wide() + 12) / (columns * (isGpu ? 16 : loads ? 24 : 14) + aside)))), across = Math.ceil(planes / Math.ceil(planes / most)), pitch = Math.max(5 + gap, Math.min(isGpu ? 18 : 28, Math.floor((wide() / across - aside) / columns))), size = pitch - gap;
+  const model = d.mesh ? Object.entries(d.mesh).filter(([axis]) => !["data", "fsdp", "stage", "replica"].includes(axis)).reduce((p, [, n]) => p * n, 1) : 1, down = rows * pitch + (isGpu ? 4 : 30), left = isGpu ? 30 : 4;
+  const x = (a, c) => left + (c % across) * (columns * pitch + aside) + a * pitch, y = (v, c) => (isGpu ? 2 : 18) + Math.floor(c / across) * down + (rows - 1 - v) * pitch;
+  const groupOf = (a, v, c, i) => isTorus && tile.length >= 3 && !tile.some(isNaN) ? [a, v, c].reduce((s, n, k) => s + Math.floor(n / tile[k]), 0) : Math.floor(i / model);
   const boxes = [];
-  const cell = (x, y, z, i) => {
-    const group = groupOf(x, y, z, i), first = group.every((g) => g === 0), odd = group.reduce((s, g) => s + g, 0) % 2;
-    const px = (z % across) * (columns * size + 14) + x * size, py = 16 + Math.floor(z / across) * (rows * size + 30) + (rows - 1 - y) * size, last = topology.bounds[3] || 1;
-    const pick = picks ? () => go({ "model-parallel-submesh": [x + 1, y + 1, z + 1, Math.min(last, tile[3] || 1)].join(",") }) : null;
-    boxes.push(draw("rect", { x: px, y: py, width: size - 1.5, height: size - 1.5, rx: 1.5, class: first ? "own" : odd ? "odd" : "even", onclick: pick },
-      draw("title", {}, `chip ${[x, y, z].slice(0, isGpu ? 2 : 3).join(",")}${picks ? `: a click makes the tile ${x + 1},${y + 1},${z + 1}` : ""}`)));
-  };
   let i = 0;
-  if (isGpu) for (let y = 0; y < rows; y++) for (let x = 0; x < columns; x++) cell(x, rows - 1 - y, 0, i++);
-  else for (let z = 0; z < planes; z++) for (let y = 0; y < rows; y++) for (let x = 0; x < columns; x++) cell(x, y, z, i++);
-  const labels = planes > 1 ? [...Array(planes).keys()].map((z) => text((z % across) * (columns * size + 14), 12 + Math.floor(z / across) * (rows * size + 30), "z = " + z)) : [];
-  const height = 16 + Math.ceil(planes / across) * (rows * size + 30), width = across * (columns * size + 14);
-  return [make("h3", {}, `${topology.device_count} devices: ${Object.entries(d.mesh || {}).map(([axis, n]) => `${axis} ${n}`).join(" × ")}`),
-    make("p", {}, isTorus ? `A torus of ${topology.bounds.slice(0, 3).join(" × ")}${topology.wraps ? ", " + (topology.wraps.every(Boolean) ? "closed in every dimension" : topology.wraps.some(Boolean) ? "closed in some dimensions" : "open") : ""}. ${picks ? "Click a chip: the box from the corner to it becomes the tile of one model group." : ""}` : `${topology.host_count} hosts of ${topology.devices_per_host_count} devices, a row each.`),
-    make("div", { class: "scrolls machine", tabindex: "0", role: "region", "aria-label": "the machine" }, svg(width, height, `${topology.topology}: one model group is marked`, [labels, boxes])),
-    make("ul", { class: "key" }, [make("li", {}, [make("i", { class: "own" }), "one model group"]), make("li", {}, [make("i", { class: "odd" }), "other groups"])])];
+  for (let c = 0; c < planes; c++) for (let v = 0; v < rows; v++) for (let a = 0; a < columns; a++, i++) {
+    const coordinates = isGpu ? [c, a] : [a, v, c], known = ranks && (ranks.get(coordinates.join()) || ranks.get([...coordinates, 0].join()) || ranks.get(coordinates.slice(0, 2).join())), group = groupOf(a, v, c, i);
+    boxes.push(draw("rect", { x: x(a, c), y: y(v, c), width: size, height: size, rx: 1.5, class: (known ? known.own : !group) ? "own" : known ? "rank" : group % 2 ? "odd" : "even", "fill-opacity": known && !known.own ? (0.15 + 0.85 * known.rank / Math.max(1, known.size - 1)).toFixed(2) : null,
+      onclick: isTorus ? () => go({ "model-parallel-submesh": [a + 1, v + 1, c + 1, Math.min(topology.bounds[3] || 1, tile[3] || 1)].join(",") }) : null },
+      draw("title", {}, `${isGpu ? "GPU" : "chip"} ${coordinates.join(",")}${known ? `: ${placed.axis} ${known.rank}` : ""}${isTorus ? `; a click makes the tile ${a + 1},${v + 1},${c + 1}` : ""}`)));
+  }
+  const names = isGpu ? [...Array(planes).keys()].map((c) => text(x(0, c) - 6, y(0, c) + size - 2, c, { "text-anchor": "end" })) : planes > 1 ? [...Array(planes).keys()].map((c) => text(x(0, c), y(rows - 1, c) - 6, "z = " + c)) : [];
+  const height = 22 + Math.ceil(planes / across) * down, width = left + across * (columns * pitch + aside), axes = Object.keys(d.mesh || {}).filter((axis) => d.mesh[axis] > 1);
+  const orders = (around["model-parallel-submesh"] || []).filter((n) => !n.refused && [...n.value].sort().join() === [...(plan["model-parallel-submesh"] || "")].sort().join());
+  return [make("h3", {}, `${whole(topology.device_count)} devices: ${Object.entries(d.mesh || {}).map(([axis, n]) => `${axis} ${n}`).join(" × ")}`),
+    make("p", {}, isTorus ? `A torus of ${topology.bounds.slice(0, 3).join(" × ")}${topology.wraps ? ", " + (topology.wraps.every(Boolean) ? "closed in every dimension" : topology.wraps.some(Boolean) ? "closed in some dimensions" : "open") : ""}. A click on a chip makes the box from the corner to it the submesh of one model.` : `${topology.host_count} hosts of ${topology.devices_per_host_count} devices, a row each.`),
+    held || axes.length < 2 || (d.mesh || {}).stage > 1 ? null : make("div", { class: "chips", role: "group", "aria-label": "axis" }, axes.map((axis) => button("groups of " + axis, () => { axisOf = axis; drawView(); }, { "aria-pressed": String(axis === placed.axis) }))),
+    orders.length > 1 ? make("div", { class: "chips", role: "group", "aria-label": "orders of the submesh" }, orders.map((n) => button(`${n.value}: ${count(n.tokens_per_s)} tokens/s`, () => go({ "model-parallel-submesh": n.value }), { "aria-pressed": String(Boolean(n.now)) }))) : null,
+    make("div", { class: "scrolls machine", tabindex: "0", role: "region", "aria-label": "the machine" }, svg(width, height, `${topology.topology}: one group is marked`, [names, boxes, loads ? drawLinks(loads, x, y, size, gap) : null])),
+    make("ul", { class: "key" }, [make("li", {}, [make("i", { class: "own" }), ranks ? `one group of ${placed.axis}` : "one model group"]), make("li", {}, [make("i", { class: ranks ? "rank" : "odd" }), ranks ? `darker with the rank on ${placed.axis}` : "other groups"]), loads ? make("li", {}, "lines and dots: load of the links, dots along z") : null]),
+    placed.links ? [make("h3", {}, `What links carry in one ${words(placed.largest.kind)} of ${bytes(placed.largest.bytes)} over ${placed.axis}`), linkTable(placed.links.links)] : null];
 };
 
 /* ---- search ---- */
@@ -159,7 +225,7 @@ const listen = async () => {
     const state = JSON.parse(await send("GET", "search").catch((e) => JSON.stringify({ running: false, said: { exit: 2, error: e.message } })));
     if (state.said && state.said.exit === undefined) search.said = state.said;
     if (state.said && state.said.exit !== undefined) {
-      search.running = false;
+      search.running = false, search.ended = performance.now();
       if (state.said.error) search.error = state.said.error; else search.result = state.said.result;
     } else if (!state.running && search.running) { search.running = false; search.error = "The search ended without an answer."; }
     if (open === "search") drawView();
@@ -167,39 +233,30 @@ const listen = async () => {
 };
 const beginSearch = async () => {
   const fixed = Object.fromEntries(Object.entries(plan).filter(([o]) => !searched.includes(o)));
-  Object.assign(search, { running: true, said: null, result: null, error: null, begun: performance.now() });
+  Object.assign(search, { running: true, said: null, result: null, error: null, begun: performance.now(), fixed });
   drawView();
   try {
-    await send("POST", "search", JSON.stringify(["tune", ...argumentsOf(fixed), "--top", "12", "--pareto", "--time-limit", "60"]));
+    await send("POST", "search", JSON.stringify(["tune", ...argumentsOf(fixed), "--top", "12", "--pareto", "--detail", "--time-limit", "60"]));
     listen();
   } catch (e) { search.running = false; search.error = e.message; drawView(); }
 };
 const foundPlan = (p) => ({ plan: planFrom(p.plan), tokens_per_s: p.prediction.throughput.tokens_per_s, peak_bytes: p.prediction.memory.peak_bytes });
-const planRows = (list) => make("div", { class: "scrolls", tabindex: "0", role: "region", "aria-label": "plans found" }, make("table", {}, [make("thead", {}, make("tr", {}, ["", "plan", "tokens/s", "memory"].map((h) => make("th", { scope: "col" }, h || make("span", { class: "unseen" }, "take"))))),
-  make("tbody", {}, list.map((p) => { const found = p.plan; return make("tr", {}, [make("td", {}, button("take", () => take(found))), make("td", {}, differences(found, plan).join("; ") || "this plan"), make("td", { class: "r" }, count(p.tokens_per_s)), make("td", { class: "r" }, bytes(p.peak_bytes))]); }))]));
-const scatter = (list) => {
-  const dots = list.filter((p) => p.tokens_per_s > 0 && p.peak_bytes > 0), width = wide(), height = 240, left = 62;
-  if (dots.length < 2) return null;
-  const [x0, x1] = [Math.min(...dots.map((p) => p.peak_bytes)), Math.max(...dots.map((p) => p.peak_bytes))], [y0, y1] = [Math.min(...dots.map((p) => p.tokens_per_s)), Math.max(...dots.map((p) => p.tokens_per_s))];
-  const x = (v) => left + 10 + (width - left - 30) * (v - x0) / (x1 - x0 || 1), y = (v) => height - 40 - (height - 60) * (v - y0) / (y1 - y0 || 1);
-  return make("figure", {}, svg(width, height, "Plans found: tokens/s against memory", [
-    [[x0, "start"], [x1, "end"]].map(([v, anchor]) => text(x(v), height - 20, bytes(v), { "text-anchor": anchor })), [y0, y1].map((v) => text(left - 4, y(v) + 4, count(v), { "text-anchor": "end" })),
-    text(width / 2, height - 4, "memory of a device at the peak", { "text-anchor": "middle" }), text(2, 12, "tokens/s"),
-    dots.map((p) => draw("circle", { cx: x(p.peak_bytes), cy: y(p.tokens_per_s), r: 5, class: "dot", onclick: () => take(p.plan) }, draw("title", {}, `${count(p.tokens_per_s)} tokens/s, ${bytes(p.peak_bytes)}: ${differences(p.plan, plan).join("; ")}`)))]));
-};
+const planRows = (list) => table("plans found", ["", "plan, beside the one on the left", "tokens/s", "memory"], list.map((p) => [button("take", () => take(p.plan)), differences(p.plan, plan).filter((d) => !d.startsWith("compiler ")).join("; ") || "this plan", count(p.tokens_per_s), bytes(p.peak_bytes)]), [2, 3], 12);
+const progressWords = (said) => [make("progress", { value: said.done, max: said.total || null, "aria-label": "plans decided" }), make("p", {}, [`${whole(said.done)}${said.total ? " of " + whole(said.total) : ""} ${said.progress}. `,
+  said.best_tokens_per_s > 0 ? make("b", {}, `Best so far: ${count(said.best_tokens_per_s)} tokens/s${said.gap_frac < 1 ? `, at most ${percent(said.gap_frac)} below the optimum` : ""}.`) : "Nothing that fits yet."])];
+const takeLooked = (row) => take(changed(search.fixed || planFrom(data.plan), planFrom(Object.fromEntries(Object.entries(row).filter(([key]) => optionOf[key])))));
 const drawSearch = () => {
-  const r = search.result, best = r && r.best, list = r ? [...(r.plans || []), ...(r.pareto || [])].filter((p) => p.plan && p.prediction).map(foundPlan) : [];
-  return [make("h3", {}, "The best plan for this model, machine and batch"), make("p", {}, "Searched: mesh, microbatches, rules, remat. Everything else stays as it is."),
+  const r = search.result, best = r && r.best, list = r ? [...(r.plans || []), ...(r.pareto || [])].filter((p) => p.plan && p.prediction).map(foundPlan) : [], unique = [...new Map(list.map((p) => [addressOf(p.plan), p])).values()];
+  const looked = r && r.looked_at ? lookedAt(r.looked_at) : [], after = seconds((search.running ? performance.now() : search.ended || performance.now()) / 1000 - search.begun / 1000);
+  return [make("h3", {}, "The best plan for this model, machine and batch"), make("p", {}, "Searched: mesh, microbatches, rules, remat, sharding of sequence and optimizer. Everything else stays as it is. Predicted with the compiler of the software's date."),
     make("p", { class: "tools" }, search.running ? button("stop", stopSearch) : button("search", beginSearch, { "aria-disabled": held ? "true" : null, title: held ? offline : null })),
-    make("p", { role: "status" }, search.running ? `${seconds((performance.now() - search.begun) / 1000)}: ${search.said ? `${count(search.said.done)}${search.said.total ? " of " + count(search.said.total) : ""} ${search.said.progress}` : "searching"}`
-      : search.error ? search.error : r ? `${best ? "" : "Nothing fits. "}Searched in ${seconds((performance.now() - search.begun) / 1000)}.` : ""),
-    list.length ? [scatter(list), planRows(list)] : null];
+    make("div", { role: "status" }, search.running ? [make("p", {}, `${after} so far`), search.said ? progressWords(search.said) : null]
+      : search.error ? search.error : r ? `${best ? `The best: ${count(unique[0].tokens_per_s)} tokens/s in ${bytes(unique[0].peak_bytes)}${r.search.proven_optimal ? ", proven the optimum" : `, at most ${percent(r.search.gap_frac)} below the optimum`}. ` : "Nothing fits. "}${whole(r.search.space_count)} plans, ${after}.` : ""),
+    unique.length ? [planRows(unique), cloud("Every plan that was looked at; a click takes it", looked, ["peak_bytes", "memory of a device"], ["tokens_per_s", "tokens/s"], { line: r.looked_at && r.looked_at.capacity_bytes, take: takeLooked }), parallels(looked.filter((row) => row.peak_bytes <= r.looked_at.capacity_bytes), takeLooked)] : null];
 };
 
 /* ---- what a run measured ---- */
 
-const table = (caption, headings, rows, right) => make("div", { class: "scrolls", tabindex: "0", role: "region", "aria-label": caption }, make("table", {}, [make("caption", {}, caption), make("thead", {}, make("tr", {}, headings.map((h) => make("th", { scope: "col" }, h)))),
-  make("tbody", {}, rows.map((row) => make("tr", {}, row.map((cell, i) => make("td", { class: (right || []).includes(i) ? "r" : null }, cell)))))]));
 const line = (title, values, format) => {
   const width = wide(), height = 160, low = Math.min(...values), high = Math.max(...values), x = (i) => 70 + (width - 84) * i / (values.length - 1 || 1), y = (v) => 130 - 110 * (v - low) / (high - low || 1);
   return [make("h3", {}, title), make("figure", {}, svg(width, height, `${title}: ${format(values[0])} to ${format(values.at(-1))}`, [
@@ -218,15 +275,18 @@ const drawSources = (d) => [d.confidence ? make("p", {}, d.confidence) : null, m
 
 /* ---- shelf ---- */
 
+const exported = { t5x: ["gin", "gcloud", "slurm"], maxtext: ["maxtext"], megatron: ["megatron"], nemo: ["megatron"], torchtitan: ["torchtitan"], nanotron: ["nanotron"], deepspeed: ["deepspeed"] };
+const exporter = (format) => button("copy " + format, async (event) => {
+  const pressed = event.currentTarget, [a] = await ask(["export", ...argumentsOf(Object.fromEntries(Object.entries(plan).filter(([o]) => !costs.includes(o)))), "--format", format]);
+  if (a.error) explain("software", valueOf("software"), a.error); else { await copy(String(a.result.text || a.result)); pressed.textContent = "copied"; }
+});
 const drawShelf = (d) => [make("h3", {}, shelf.length ? "Pinned plans" : "Nothing is pinned yet"),
-  make("p", {}, "The marked one stands behind the bars as a ghost."),
-  shelf.length ? make("div", { class: "scrolls", tabindex: "0", role: "region", "aria-label": "pinned plans" }, make("table", {}, [make("thead", {}, make("tr", {}, ["plan", "tokens/s", "a step", "memory", "fits", "do"].map((h) => make("th", { scope: "col" }, h)))),
-    make("tbody", {}, shelf.map((s, i) => make("tr", { class: s === pinned ? "now" : null }, [make("td", {}, i ? differences(s.plan, shelf[0].plan).join("; ") || "as the first" : `${s.plan.model} on ${s.plan.topology}`), make("td", { class: "r" }, count(s.answer.throughput.tokens_per_s)),
-      make("td", { class: "r" }, seconds(s.answer.time.step_s)), make("td", { class: "r" }, bytes(s.answer.memory.peak_bytes)), make("td", {}, s.answer.fits ? "yes" : "no"),
-      make("td", {}, [button("take", () => take(s.plan)), " ", button("ghost", () => { pinned = s; paint(); drawView(); }), " ", button("drop", () => { shelf.splice(i, 1); if (pinned === s) pinned = shelf[0] || null; paint(); drawView(); })])])))])) : null,
+  make("p", {}, shelf.length ? "The bold one stands behind the bars above." : "Pin a plan (top right), change it, and both stand here side by side."),
+  shelf.length ? table("pinned plans", ["plan", "tokens/s", "a step", "memory", "fits", "do"], shelf.map((s, i) => [make(s === pinned ? "b" : "span", {}, i ? differences(s.plan, shelf[0].plan).join("; ") || "as the first" : `${s.plan.model} on ${s.plan.topology}`), count(s.answer.throughput.tokens_per_s), seconds(s.answer.time.step_s), bytes(s.answer.memory.peak_bytes), s.answer.fits ? "yes" : "no",
+    make("span", { class: "tools" }, [button("take", () => take(s.plan)), button("compare", () => { pinned = s; paint(); drawView(); }), button("drop", () => { shelf.splice(i, 1); if (pinned === s) pinned = shelf[0] || null; paint(); drawView(); })])]), [1, 2, 3]) : null,
+  make("h3", {}, "Take it along"),
   make("p", { class: "tools" }, [copier("copy command", () => commandOf(plan)), held ? null : copier("copy link", () => location.href), d ? button("save answer (JSON)", () => save("prediction.json", "application/json", JSON.stringify(d, null, 2))) : null,
-    d ? button("save plan (JSON)", () => save("plan.json", "application/json", JSON.stringify(d.plan, null, 2))) : null,
-    held ? null : button("copy gin", async (event) => { const pressed = event.currentTarget, [a] = await ask(["export", ...argumentsOf(plan), "--format", "gin"]); if (a.error) explain("software", valueOf("software"), a.error); else { await copy(String(a.result)); pressed.textContent = "copied"; } })]),
+    d ? button("save plan (JSON)", () => save("plan.json", "application/json", JSON.stringify(d.plan, null, 2))) : null, held ? null : (exported[valueOf("software")] || ["slurm"]).map(exporter)]),
   make("pre", { tabindex: "0" }, commandOf(plan))];
 
 const views = [["found", "Plans", () => drawFound(), () => found], ["answers", "Answers", (d) => drawAnswers(d), (d) => d.mode], ["run", "Steps", (d) => drawRun(d), (d) => d.loss], ["memory", "Memory over time", (d) => drawMemory(d)], ["time", "Time", (d) => drawTime(d)], ["machine", "Machine", (d) => drawMachine(d, machine)], ["search", "Search", () => drawSearch(), () => turns], ["shelf", "Shelf", (d) => drawShelf(d), () => turns],

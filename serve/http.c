@@ -103,13 +103,16 @@ static void begin_search(struct server *server, const char *question, struct bas
     base_putf(out, "{\"running\":%s}\n", server->is_searching ? "true" : "false");
 }
 
-/* Lines of progress, and the answer behind them. */
+/* Of the lines of progress, and the answer behind them, the last that is whole. */
 static void put_search(const struct server *server, struct base_text *out)
 {
-    const char *lines = server->said.length ? server->said.data : "", *last = lines;
-    for (const char *end = lines; (end = strchr(end, '\n')) != NULL && end[1]; end++) last = end + 1;
+    const char *lines = server->said.length ? server->said.data : "", *last = lines, *end = strrchr(lines, '\n');
+    for (const char *at = lines; end && (at = strchr(at, '\n')) != NULL && at < end; at++) last = at + 1;
     base_putf(out, "{\"running\":%s", server->is_searching ? "true" : "false");
-    if (*last) base_putf(out, ",\"said\":%.*s", (int)strcspn(last, "\n"), last);
+    if (end) {
+        base_put(out, ",\"said\":");
+        base_put_bytes(out, last, (size_t)(end - last));
+    }
     base_put(out, "}\n");
 }
 
