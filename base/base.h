@@ -52,14 +52,11 @@ enum base_status base_fail_in(struct base_error *error, const char *format, ...)
         if (base_try_ != BASE_OK) return base_try_;                                                                    \
     } while (0)
 
-/* ---- how far a long command is ---- */
-
 struct base_progress {
-    const char *what; /* "plans decided"; a phrase that ends with what is counted */
-    int64_t done, total;
-    double best_tokens_per_s; /* of a search: of the best plan so far; 0: none yet */
-    double gap_frac;          /* the best is at most this share below the optimum; 1: not known */
-}; /* total 0: unknown */
+    const char *what;                   /* is counted: "plans decided" */
+    int64_t done, total;                /* total 0: unknown */
+    double best_tokens_per_s, gap_frac; /* of a search: 0: none yet; at most this share below the optimum, 1: unknown */
+};
 typedef void base_tell(void *where, const struct base_progress *progress);
 
 /* ---- memory (arena.c) ---- */

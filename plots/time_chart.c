@@ -199,7 +199,7 @@ enum base_status plots_operations(struct base_arena *arena, const struct plots_r
                   : base_print(arena, "%d blocks take the time", count),
         plots_answer_words(arena, request->document));
     y = plots_put_keys(&canvas, y + 6, keys, BASE_COUNT(keys));
-    canvas.height_px =
-        plots_put_bars(&canvas, y + 6, bars, shown, PLOTS_SECONDS, axis_words(arena, list, shown, count, total_s), NULL);
+    canvas.height_px = plots_put_bars(&canvas, y + 6, bars, shown, PLOTS_SECONDS,
+                                      axis_words(arena, list, shown, count, total_s), NULL);
     return plots_finish(&canvas, request->format, count, out, error);
 }

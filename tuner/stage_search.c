@@ -252,6 +252,14 @@ static void drop_refused(struct tuner_stages_result *r)
     r->plan_count = count;
 }
 
+/* Of a predicted plan. */
+static double tokens_per_s(const struct staged_walk *w, const struct tuner_staged_plan *plan)
+{
+    const struct sim_plan_text text = tuner_staged_text(w->result, plan);
+    const double step_s = plan->step_s / tuner_staged_cost(w, plan, 1);
+    return strtod(text.values[SIM_BATCH_SIZE], NULL) * strtod(text.values[SIM_TARGETS_LENGTH], NULL) / step_s;
+}
+
 /* The queue is sorted by least_s. */
 static void report_progress(const struct staged_walk *w, int64_t done, double least_s)
 {
@@ -259,7 +267,7 @@ static void report_progress(const struct staged_walk *w, int64_t done, double le
     struct base_progress said = {"plans decided", done, r->plan_count, 0, 1};
     if (!w->request->progress) return;
     if (r->best_count) {
-        said.best_tokens_per_s = tuner_staged_tokens_per_s(w, &r->best[0]);
+        said.best_tokens_per_s = tokens_per_s(w, &r->best[0]);
         said.gap_frac = fmax(0, 1 - least_s / r->best[0].step_s);
     }
     w->request->progress(w->request->progress_where, &said);

@@ -320,13 +320,6 @@ double tuner_staged_cost(const struct staged_walk *w, const struct tuner_staged_
     return w->request->objective == TUNER_STEP_S ? step_s : step_s / (double)number(w, plan, TUNER_STAGED_BATCH);
 }
 
-double tuner_staged_tokens_per_s(const struct staged_walk *w, const struct tuner_staged_plan *plan)
-{
-    const char *length = w->request->plan.values[SIM_TARGETS_LENGTH];
-    const double step_s = plan->step_s / tuner_staged_cost(w, plan, 1);
-    return length ? (double)number(w, plan, TUNER_STAGED_BATCH) * strtod(length, NULL) / step_s : 0;
-}
-
 /* For most plans this bound shows that they are slow. A front also needs each plan's free memory. */
 static enum base_status bound_by_layers(struct staged_walk *w, const struct sim_plan *checked,
                                         struct tuner_staged_plan *plan, struct base_error *error)

@@ -36,8 +36,6 @@ enum base_status tuner_staged_check(struct staged_walk *w, const struct tuner_st
 enum base_status tuner_staged_bound(struct staged_walk *w, struct tuner_staged_plan *plan, struct base_error *error);
 /* The objective: seconds per sequence, or seconds per step. */
 double tuner_staged_cost(const struct staged_walk *w, const struct tuner_staged_plan *plan, double step_s);
-/* Of a predicted plan. */
-double tuner_staged_tokens_per_s(const struct staged_walk *w, const struct tuner_staged_plan *plan);
 void tuner_staged_refuse(struct staged_walk *w, const char *why);
 /* Whether this share of the time limit has passed, or the search was stopped. */
 bool tuner_staged_time_is_up(const struct staged_walk *w, double share);
