@@ -95,18 +95,15 @@ void commands_warn_of_copies(struct commands_context *context, const struct sim_
                              const struct sim_prediction *p)
 {
     const struct sim_profile *profile = &plan->placement->profile;
-    const bool is_megatron =
-                   profile->bucket_parameters > 0, /* its later bridge gathers parameters as products read them */
-        gathers_quantized = profile->traits >> MODEL_TRAIT_ENGINE_CASTS & 1;
-    if (!is_megatron || gathers_quantized || !model_dtype_is_quantized(plan->options.dtype)) return;
+    const bool is_megatron = profile->bucket_parameters > 0;
+    if (!is_megatron || !model_dtype_is_quantized(plan->options.dtype) || sim_saves_quantised(plan)) return;
     if (plan->options.step != MODEL_STEP_TRAIN) return;
-    commands_warn(
-        context,
-        base_print(context->arena,
-                   "memory counts the weights in bfloat16 alone: Transformer Engine also keeps copies in %s, up to %s "
-                   "here, unless --fp8-param-gather replaces them; its saved tensors in %s are smaller",
-                   model_dtype_name(plan->options.dtype), base_bytes((double)p->memory.parameter_bytes),
-                   model_dtype_name(plan->options.dtype)));
+    commands_warn(context,
+                  base_print(context->arena,
+                             "memory counts weights and saved tensors in bfloat16: Transformer Engine saves "
+                             "the latter in %s, and keeps copies of weights of up to %s here unless "
+                             "--fp8-param-gather replaces them; use --software-version core or NeMo",
+                             model_dtype_name(plan->options.dtype), base_bytes((double)p->memory.parameter_bytes)));
 }
 
 enum base_status commands_refuse_impossible(const struct commands_context *context, const struct sim_plan *plan,

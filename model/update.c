@@ -95,7 +95,7 @@ static void declare_moments(struct builder *builder, struct builder_parameter *p
         builder->program->tensors[parameter->state[i]].dtype = MODEL_INT8;
 }
 
-/* The optimizer's float32 master of a parameter that is not float32. */
+/* The optimizer's float32 master of a parameter that is not float32: beside bfloat16 its lower half is enough. */
 static void declare_master(struct builder *builder, struct builder_parameter *parameter)
 {
     char labels[MODEL_MAX_RANK + 1];
@@ -103,6 +103,8 @@ static void declare_master(struct builder *builder, struct builder_parameter *pa
     if (builder_has(builder, MODEL_TRAIT_HALF_PARAMETERS) &&
         model_builder_get(builder, parameter->tensor)->dtype != MODEL_FLOAT32)
         parameter->master = state_tensor(builder, parameter, "master", labels, LIKE_ITS_PARAMETER);
+    if (parameter->master >= 0 && builder_has(builder, MODEL_TRAIT_MASTER_REMAINDERS))
+        builder->program->tensors[parameter->master].dtype = MODEL_BFLOAT16;
 }
 
 static void declare_accumulator(struct builder *builder, struct builder_parameter *parameter)

@@ -804,8 +804,8 @@ static void what_was_scattered_is_held_in_flight(struct base_arena *arena)
     sim_cache_free(cache);
 }
 
-static struct sim_prediction of_megatron(struct base_arena *arena, struct sim_cache *cache, const char *version,
-                                         const char *remat)
+static struct sim_prediction in_dtype(struct base_arena *arena, struct sim_cache *cache, const char *version,
+                                      const char *remat, const char *dtype)
 {
     struct sim_plan_text text = {
         .values = {[SIM_MODEL] = "decoder_only:emb_dim=2048,num_heads=16,head_dim=128,mlp_dim=8192,num_layers=4,"
@@ -814,14 +814,22 @@ static struct sim_prediction of_megatron(struct base_arena *arena, struct sim_ca
                    [SIM_SOFTWARE] = "megatron",
                    [SIM_SOFTWARE_VERSION] = version,
                    [SIM_OPTIMIZER] = "adamw",
+                   [SIM_OPTIMIZER_PARTITIONING] = "data",
                    [SIM_GRADIENT_DTYPE] = "float32",
                    [SIM_REMAT_POLICY] = remat,
+                   [SIM_DTYPE] = dtype,
                    [SIM_ATTENTION] = "flash",
                    [SIM_NUM_PARTITIONS] = "2",
                    [SIM_SEQUENCE_PARALLEL] = "1",
                    [SIM_BATCH_SIZE] = "8",
                    [SIM_TARGETS_LENGTH] = "4096"}};
     return predicted(arena, cache, &text);
+}
+
+static struct sim_prediction of_megatron(struct base_arena *arena, struct sim_cache *cache, const char *version,
+                                         const char *remat)
+{
+    return in_dtype(arena, cache, version, remat, "bfloat16");
 }
 
 /* Megatron's selective recomputation runs the kernel of attention once more and saves all that products read, so that
@@ -839,14 +847,60 @@ static void a_core_is_checkpointed_alone(struct base_arena *arena)
 
 /* Of Megatron-LM's layers two outputs each wait for the stream that scatters them, and the embedding's; NeMo's launcher
  * sets TORCH_NCCL_AVOID_RECORD_STREAMS. */
-static void what_megatron_scatters_waits(struct base_arena *arena)
+/* NeMo waits for none, and its communicators have no buffers for NVLS. */
+static void what_megatron_scatters_and_gathers_waits(struct base_arena *arena)
 {
-    enum { LAYERS = 4 };
-    const double scattered_bytes = (2 * LAYERS + 1) * 2.0 * 2 * 4096 * 2048; /* bfloat16, two sequences */
+    enum { LAYERS = 4, COMMUNICATORS = 4 };
+    const double scattered_bytes = (2 * LAYERS + 1) * 2.0 * 2 * 4096 * 2048, /* bfloat16, two sequences */
+        gathered_bytes = scattered_bytes, buffers_bytes = COMMUNICATORS * (8.6e8 - 7.4e8);
     struct sim_cache *cache = sim_cache_new(arena);
     const double held_bytes = (double)(of_megatron(arena, cache, "", "none").memory.peak_bytes -
                                        of_megatron(arena, cache, "NeMo", "none").memory.peak_bytes);
-    assert_near(held_bytes, scattered_bytes, 1e-6);
+    assert_near(held_bytes, scattered_bytes + gathered_bytes + buffers_bytes, 1e-6);
+    sim_cache_free(cache);
+}
+
+/* The allocator waits for such blocks before it runs out. */
+static void what_waits_gives_way(struct base_arena *arena)
+{
+    struct sim_plan_text text = {
+        .values = {[SIM_MODEL] = "decoder_only:emb_dim=6144,num_heads=48,num_kv_heads=8,head_dim=128,mlp_dim=24576,"
+                                 "num_layers=32,vocab_size=256000,mlp_activations=relu,logits_via_embedding=0",
+                   [SIM_TOPOLOGY] = "h100:2x8",
+                   [SIM_SOFTWARE] = "megatron",
+                   [SIM_OPTIMIZER] = "adamw",
+                   [SIM_REMAT_POLICY] = "none",
+                   [SIM_ATTENTION] = "flash",
+                   [SIM_NUM_PARTITIONS] = "4",
+                   [SIM_SEQUENCE_PARALLEL] = "1",
+                   [SIM_OPTIMIZER_PARTITIONING] = "data",
+                   [SIM_BATCH_SIZE] = "64",
+                   [SIM_NUM_MICROBATCHES] = "4",
+                   [SIM_TARGETS_LENGTH] = "4096"}};
+    struct sim_cache *cache = sim_cache_new(arena);
+    const struct sim_prediction p = predicted(arena, cache, &text);
+    assert_true(p.fits);
+    assert_int_equal(p.memory.peak_bytes, p.memory.capacity_bytes);
+    sim_cache_free(cache);
+}
+
+/* On Hopper two copies, a byte an element each, and operands saved in a byte instead of two. NeMo gathers weights in
+ * fp8, and drops nothing out. */
+static void weights_have_quantized_copies(struct base_arena *arena)
+{
+    enum { E = 2048, F = 8192, LAYERS = 4, TENSOR = 2, TOKENS = 2 * 4096 };
+    const double weights = LAYERS * (4.0 * E * E + 3.0 * E * F) / TENSOR,
+                 saved = LAYERS * (3.0 * E + F) * TOKENS / TENSOR; /* two norms' results, the context, the activation */
+    struct sim_cache *cache = sim_cache_new(arena);
+    const struct sim_prediction core = in_dtype(arena, cache, "core", "none", "fp8"),
+                                half = in_dtype(arena, cache, "core", "none", "bfloat16"),
+                                nemo = in_dtype(arena, cache, "NeMo 24.09", "none", "fp8"),
+                                nemo_half = in_dtype(arena, cache, "NeMo 24.09", "none", "bfloat16");
+    assert_near((double)(core.memory.parameter_bytes - half.memory.parameter_bytes), 2 * weights, 1e-9);
+    assert_near((double)(half.memory.activation_bytes - core.memory.activation_bytes), saved, 1e-6);
+    assert_int_equal(nemo.memory.parameter_bytes, half.memory.parameter_bytes);
+    assert_int_equal(nemo.memory.activation_bytes, core.memory.activation_bytes - 2 * LAYERS * E * TOKENS / TENSOR);
+    assert_int_equal(nemo_half.memory.optimizer_state_bytes * 12, half.memory.optimizer_state_bytes * 10);
     sim_cache_free(cache);
 }
 
@@ -1024,7 +1078,9 @@ static const struct test tests[] = {
     TEST(states_are_a_row_of_each_optimizer),
     TEST(muon_makes_momenta_orthogonal),
     TEST(recipes_are_those_of_the_software),
-    TEST(what_megatron_scatters_waits),
+    TEST(what_megatron_scatters_and_gathers_waits),
+    TEST(what_waits_gives_way),
+    TEST(weights_have_quantized_copies),
     TEST(states_are_what_each_software_keeps),
     TEST(kernels_are_those_of_the_software),
     TEST(sequence_parallelism_scatters),

@@ -1,6 +1,6 @@
 /* Transformer Engine's saved operands of low-precision products: the quantized copy, read only by the weight's gradient
  * (transformer_engine/pytorch/module/linear.py and others: inputs are saved with columnwise usage alone). Gathers over
- * a sequence gather copies. */
+ * a sequence gather copies. Weights are quantized once per step. */
 #include "sim/compile/passes.h"
 #include "sim/compile/rewriting.h"
 
@@ -70,10 +70,26 @@ static bool may_be_quantised(const struct sim_sharded *s, int value)
     return made->kind == SIM_COMPUTE && made->op->phase == MODEL_FORWARD && is_of_layers(made);
 }
 
+/* Copies of the layers' weights, beside the weights that the optimizer writes: for all microbatches of a step. */
+static void add_weight_copies(struct base_arena *arena, int copies, struct sim_sharded *s)
+{
+    for (int i = 0, count = s->persistent_count; i < count; i++) {
+        const struct sim_persistent held = s->persistent[i];
+        const char *name = s->program->tensors[held.tensor].name;
+        struct sim_shape shape = s->shapes[held.shape];
+        if (held.category != MODEL_PARAMETER || shape.rank < 2 || !strstr(name, "layers/") || strstr(name, "/router/"))
+            continue;
+        shape.dtype = MODEL_FP8;
+        for (int c = 0; c < copies; c++) sim_hold(arena, s, sim_shape_of(arena, s, &shape), held.category, held.tensor);
+    }
+}
+
 void sim_save_quantised(struct base_arena *arena, const struct sim_compiler *compiler, struct sim_sharded *s)
 {
     const int value_count = s->value_count;
-    if (!compiler->quantizes || !(compiler->traits >> MODEL_TRAIT_ENGINE_CASTS & 1)) return;
+    const model_trait_set told =
+        MODEL_TRAIT_BIT(MODEL_TRAIT_QUANTISED_WEIGHTS) | MODEL_TRAIT_BIT(MODEL_TRAIT_QUANTISED_COPIES);
+    if (!compiler->quantizes || !(compiler->traits & told)) return;
     struct sim_rewriting r = sim_rewriting_begin(arena, s);
     for (int v = 0; v < value_count; v++) {
         if (!may_be_quantised(s, v) || !is_saved_for_weights(s, v)) continue;
@@ -82,4 +98,5 @@ void sim_save_quantised(struct base_arena *arena, const struct sim_compiler *com
         read_copy(&r, v, copy);
     }
     sim_rewriting_apply(&r);
+    add_weight_copies(arena, compiler->weight_copies, s);
 }

@@ -425,7 +425,7 @@ static void list_matrices(struct maker *m)
         const struct sim_persistent *held = &m->s->persistent[i];
         const struct model_tensor *of = &m->s->program->tensors[held->tensor];
         const struct sim_shape *shape = &m->s->shapes[held->shape];
-        if (held->category == MODEL_PARAMETER && !of->frozen &&
+        if (held->category == MODEL_PARAMETER && !of->frozen && !model_dtype_is_quantized(shape->dtype) &&
             model_is_orthogonalised(m->choices->optimizer, of->name, shape->rank))
             out->matrices[out->matrix_count++] = *shape;
     }

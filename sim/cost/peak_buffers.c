@@ -199,7 +199,9 @@ static void list_persistent(const struct sim_cost_context *p, const struct sim_s
     for (int i = 0; i < s->persistent_count; i++) {
         const struct sim_persistent *held = &s->persistent[i];
         const int layers = s->shapes[held->shape].layers;
-        const char *because = whys[held->category];
+        const bool is_copy = held->category == MODEL_PARAMETER &&
+                             s->shapes[held->shape].dtype != s->program->tensors[held->tensor].dtype;
+        const char *because = is_copy ? "a quantized copy of a parameter" : whys[held->category];
         sim_add_peak_buffer(arena, out,
                             &(struct sim_peak_buffer){.name = base_copy(arena, s->program->tensors[held->tensor].name),
                                                       .why = because ? because : "from step to step",

@@ -4,8 +4,9 @@
 
 /* torch_memory.c: bytes that PyTorch's allocator reserves beyond live tensors; after sim_price_time */
 double sim_torch_held_bytes(const struct sim_cost_context *p);
-double
-sim_torch_scattered_bytes(const struct sim_cost_context *p); /* of a microbatch: some of it for each in flight, too */
+/* Of a microbatch, in blocks that wait for a stream. A stage's host reads what it sends and receives, and so waits for
+ * the device in each microbatch; some software then holds a share of them for each in flight. */
+double sim_torch_waiting_bytes(const struct sim_cost_context *p);
 /* torch_replayed.c: whether steps are replayed through PyTorch's caching allocator; and the name of a key that the
  * replay does not cover, or NULL. */
 bool sim_torch_allocates(const struct sim_plan *plan);

@@ -43,20 +43,25 @@ static double embedding_bytes(const struct sim_cost_context *p)
     return is_first ? bytes : 0;
 }
 
-/* Results of row-parallel products in a microbatch's forward pass: a block that a collective has read is reused only
- * after the device has passed the collective. */
-static double scattered_bytes(const struct sim_cost_context *p)
+/* Results of row-parallel products in a microbatch's forward pass, and gathered operands unless they have a buffer that
+ * stays: a block that a collective has read or written is reused only after the device has passed the collective. */
+static double waiting_bytes(const struct sim_cost_context *p)
 {
+    const double gathers_frac = p->placement->profile.constants[SIM_HELD_GATHERS_FRAC],
+                 element_frac = sim_saves_quantised(p->plan) ? 0.5 : 1;
     double bytes = 0;
     for (int i = 0; i < p->list->step_count; i++) {
         const struct sim_price_step *step = &p->list->steps[i];
         if (!step->communicates || step->phase != MODEL_FORWARD) continue;
         const struct sim_price_collective *c = &p->list->collectives[step->what];
-        if (c->kind != SIM_REDUCE_SCATTER || c->gradient) continue;
+        const bool gathers = c->kind == SIM_ALL_GATHER && !sim_is_of_sharded_weights(p, c);
+        if ((c->kind != SIM_REDUCE_SCATTER && !gathers) || c->gradient) continue;
         double repeats = 1;
         const struct sim_factors *factors = &p->list->repeats[step->repeats];
         for (int f = 0; f < factors->count; f++) repeats *= p->local[factors->of[f]];
-        bytes += repeats / (double)p->sizes[MODEL_MICROBATCHES] * p->bytes[c->shape];
+        const double group = topo_axes_product(&p->placement->axes, c->axes),
+                     share = gathers ? gathers_frac * element_frac * group : 1;
+        bytes += share * repeats / (double)p->sizes[MODEL_MICROBATCHES] * p->bytes[c->shape];
     }
     return bytes;
 }
@@ -79,10 +84,10 @@ static double gather_pool_bytes(const struct sim_cost_context *p)
     return fmax(root_bytes, layer_bytes) + (p->plan->options.parts ? layer_bytes : 0);
 }
 
-double sim_torch_scattered_bytes(const struct sim_cost_context *p)
+double sim_torch_waiting_bytes(const struct sim_cost_context *p)
 {
     const double held_frac = p->placement->profile.constants[SIM_HELD_FRAC];
-    return held_frac > 0 ? floor(held_frac * scattered_bytes(p)) : 0;
+    return held_frac > 0 ? floor(held_frac * waiting_bytes(p)) : 0;
 }
 
 double sim_torch_held_bytes(const struct sim_cost_context *p)
@@ -97,8 +102,6 @@ double sim_torch_held_bytes(const struct sim_cost_context *p)
     if (c[SIM_SPLIT_BLOCKS_FRAC] > 0 && !buckets && p->plan->num_microbatches > 1)
         bytes += c[SIM_SPLIT_BLOCKS_FRAC] * largest_bytes(p);
     if (c[SIM_SPLIT_BLOCKS_FRAC] > 0) bytes += c[SIM_SPLIT_BLOCKS_FRAC] * embedding_bytes(p);
-    /* A stage's host reads what it sends and receives, and so waits for the device in each microbatch. */
-    if (!p->plan->options.parts) bytes += sim_torch_scattered_bytes(p);
     if (c[SIM_GATHER_POOL_FRAC] > 0 && p->plan->memory_kind != SIM_ALLOCATED)
         bytes += c[SIM_GATHER_POOL_FRAC] * gather_pool_bytes(p);
     return floor(bytes);

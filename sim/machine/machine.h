@@ -224,6 +224,8 @@ unsigned sim_model_axis(const struct topo_axes *mesh);
 enum base_status sim_placement_build(struct base_arena *arena, const struct topo_topology *topology,
                                      const struct topo_mesh_request *request, const struct sim_profile *profile,
                                      struct sim_placement *out, struct base_error *error);
+/* NCCL's device memory, in addition to the reserved context, of the profile as its version has it. */
+void sim_placement_join_communicators(struct sim_placement *placement);
 /* Prices rings through the groups of a mesh on the placement's torus, one slice, in any device order. Fills the
  * placement's groups, one for each set of axes. The mesh has its devices. */
 void sim_place_on_torus(struct base_arena *arena, struct sim_placement *placement, const struct topo_mesh *mesh);

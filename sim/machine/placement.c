@@ -250,8 +250,7 @@ static enum base_status ask_links(struct base_arena *arena, struct sim_placement
     return BASE_OK;
 }
 
-/* NCCL's device memory, in addition to the reserved context. */
-static void join_communicators(struct sim_placement *p)
+void sim_placement_join_communicators(struct sim_placement *p)
 {
     double *c = p->profile.constants;
     const unsigned model = sim_model_axis(&p->axes);
@@ -285,7 +284,6 @@ enum base_status sim_placement_build(struct base_arena *arena, const struct topo
     if (topo_has_torus(topology) && topology->slice_count > 1) BASE_TRY(place_on_slices(arena, &p, request, error));
     else if (topo_has_torus(topology)) sim_place_on_torus(arena, &p, &mesh);
     else place_in_nodes(&p, &mesh);
-    join_communicators(&p);
     const unsigned all = sets_of(&p);
     if (topo_axes_product(&p.axes, all) > 1 && !(p.groups[all].seconds_per_byte > 0))
         return base_fail(

@@ -206,6 +206,17 @@ static inline bool sim_tells_engine_recipe(const struct sim_plan *plan)
     return plan->fp8_recipe >= SIM_FP8_DELAYED && plan->fp8_recipe <= SIM_FP8_BLOCKWISE;
 }
 
+/* Transformer Engine saves operands in the products' small floats, where it is told how weights are kept in them. */
+static inline bool sim_saves_quantised(const struct sim_plan *plan)
+{
+    return model_dtype_is_small_float(plan->options.dtype) &&
+           plan->placement->profile.traits &
+               (MODEL_TRAIT_BIT(MODEL_TRAIT_QUANTISED_WEIGHTS) | MODEL_TRAIT_BIT(MODEL_TRAIT_QUANTISED_COPIES));
+}
+
+/* plan_properties.c: Transformer Engine's copies of a layer's weight in small floats, beside the weight. */
+int sim_weight_copies(const struct sim_plan *plan);
+
 /* PyTorch's fused kernels take no bias of scores that is learnt, as T5's: attention is not fused, whatever is asked. */
 bool sim_has_learnt_bias_of_scores(const struct sim_plan *plan);
 

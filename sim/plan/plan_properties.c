@@ -73,6 +73,18 @@ bool sim_sorts_tokens(const struct sim_plan *plan)
     return how == SIM_DISPATCH_AS_SOFTWARE ? usual : how != SIM_DISPATCH_DENSE && how != SIM_DISPATCH_ONEHOT;
 }
 
+/* Both layouts, unless products read one copy either way; those of nvfp4 are as large as one in fp8 (Transformer Engine's
+ * documentation, low precision training). */
+int sim_weight_copies(const struct sim_plan *plan)
+{
+    const struct sim_profile *profile = &plan->placement->profile;
+    const enum model_dtype dtype = plan->options.dtype;
+    const bool copies = profile->traits >> MODEL_TRAIT_QUANTISED_COPIES & 1,
+               either_way = profile->constants[SIM_MXFP8_FLOP_FRAC] > 0;
+    if (!copies || plan->options.step != MODEL_STEP_TRAIN || !model_dtype_is_small_float(dtype)) return 0;
+    return dtype == MODEL_NVFP4 || (dtype == MODEL_FP8 && either_way && plan->fp8_recipe != SIM_FP8_BLOCKWISE) ? 1 : 2;
+}
+
 /* ---- forms ---- */
 
 model_trait_set sim_plan_traits(const struct sim_plan *plan)
@@ -81,7 +93,9 @@ model_trait_set sim_plan_traits(const struct sim_plan *plan)
     const bool shards_loss = topo_axes_product(mesh, sim_model_axis(mesh)) > 1;
     /* Whole steps of experts are captured with Transformer Engine's fused ones alone, which read no sizes back. */
     const bool fused = plan->cuda_graphs & SIM_GRAPHED_STEP || !(plan->config->biases & MODEL_BIAS_MLP);
+    const bool remainders = plan->options.dtype == MODEL_BFLOAT16 && plan->optimizer_partitioning != SIM_REPLICATED;
     const model_trait_set traits = plan->placement->profile.traits &
+                                   ~(remainders ? 0 : MODEL_TRAIT_BIT(MODEL_TRAIT_MASTER_REMAINDERS)) &
                                    ~(shards_loss ? 0 : MODEL_TRAIT_BIT(MODEL_TRAIT_PARALLEL_LOSS)) &
                                    ~(fused ? MODEL_TRAIT_BIT(MODEL_TRAIT_EAGER_EXPERT_BIASES) : 0);
     const bool half = plan->gradient_dtype == SIM_GRADIENTS_AS_SOFTWARE

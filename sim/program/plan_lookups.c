@@ -271,6 +271,7 @@ static enum base_status place(struct sim_cache *cache, const struct sim_plan_tex
     BASE_TRY(
         sim_profile_take_version(plan->software, &topology, plan->software_version, &out->placement.profile, error));
     BASE_TRY(sim_profile_take_compile(plan->software, text->values[SIM_COMPILE], &out->placement.profile, error));
+    sim_placement_join_communicators(&out->placement);
     out->request.split_physical_axes = out->request.split_physical_axes || out->placement.splits_dimensions;
     out->placement.topology = topology;
     out->placement.stage_devices = stage.device_count;

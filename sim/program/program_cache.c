@@ -152,6 +152,7 @@ static struct sim_compiler compiler_of(const struct sim_plan *plan)
                                  .passes = passes_run(plan),
                                  .traits = plan->placement->profile.traits,
                                  .quantizes = model_dtype_is_quantized(plan->options.dtype),
+                                 .weight_copies = sim_weight_copies(plan),
                                  .is_scanned = plan->config->scan_layers,
                                  .checkpoints = plan->options.remat != MODEL_REMAT_NONE,
                                  .settings = plan->placement->profile.settings};
@@ -250,6 +251,7 @@ struct request {
     struct model_options options;
     struct sim_sharding_options sharding; /* as keys hold them: without rules and extents */
     struct sim_extents extents;
+    int quantized[2]; /* copies of weights, and whether a recipe tells how operands are quantized */
 };
 
 static struct base_memo *begin_key(const struct request *r, enum sim_stored kind)
@@ -265,6 +267,7 @@ static struct base_memo *begin_key(const struct request *r, enum sim_stored kind
     base_memo_bytes(memo, &r->options, sizeof r->options);
     base_memo_bytes(memo, &r->sharding, sizeof r->sharding);
     base_memo_bytes(memo, &passes, sizeof passes);
+    base_memo_bytes(memo, r->quantized, sizeof r->quantized);
     base_memo_bytes(memo, &relation, sizeof relation);
     return memo;
 }
@@ -285,6 +288,7 @@ static enum base_status find_alike(const struct request *r, const struct model_p
     base_memo_bytes(memo, &source, sizeof source);
     base_memo_bytes(memo, &r->sharding, sizeof r->sharding);
     base_memo_bytes(memo, &passes, sizeof passes);
+    base_memo_bytes(memo, r->quantized, sizeof r->quantized);
     base_memo_bytes(memo, &hash, sizeof hash);
     struct alike *first = base_memo_find(memo), *alike = first;
     while (alike && !sim_shardings_are(&alike->shardings, shardings)) alike = alike->next;
@@ -402,6 +406,7 @@ static void begin_request(struct request *r, struct sim_cache *cache, const stru
     r->cache = cache, r->plan = plan, r->extents = (struct sim_extents){sizes, &plan->placement->axes, NULL};
     r->options = model_options_of(plan, remat, dropped_roles);
     r->sharding = sharding_options_of(plan);
+    r->quantized[0] = sim_weight_copies(plan), r->quantized[1] = sim_tells_engine_recipe(plan);
 }
 
 struct base_memo *sim_memo_priced(struct sim_cache *cache, const struct sim_plan *plan, enum sim_stored kind)
