@@ -73,8 +73,8 @@ bool sim_sorts_tokens(const struct sim_plan *plan)
     return how == SIM_DISPATCH_AS_SOFTWARE ? usual : how != SIM_DISPATCH_DENSE && how != SIM_DISPATCH_ONEHOT;
 }
 
-/* Both layouts, unless products read one copy either way; those of nvfp4 are as large as one in fp8 (Transformer Engine's
- * documentation, low precision training). */
+/* Both layouts, unless products read one copy either way; those of nvfp4 are as large as one in fp8 (Transformer
+ * Engine's documentation, low precision training). */
 int sim_weight_copies(const struct sim_plan *plan)
 {
     const struct sim_profile *profile = &plan->placement->profile;
