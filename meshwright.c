@@ -161,6 +161,7 @@ static void on_signal(int number)
     stopped_at = now;
     if (number == SIGINT && somebody_asks && !stop_is_asked) {
         stop_is_asked = 1;
+        base_stop_child();
         return;
     }
     stop_signal = number;

@@ -75,7 +75,7 @@ put_chart comparison result.csv
 if command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null; then
     for page in *.html; do
         status=0
-        timeout 300 python3 "$browser" "$page" $(if [ -n "$kept" ]; then printf -- '--pictures %s' "$kept"; else printf -- --quick; fi) || status=$?
+        timeout 1800 python3 "$browser" "$page" $(if [ -n "$kept" ]; then printf -- '--pictures %s' "$kept"; else printf -- --quick; fi) || status=$?
         if [ "$status" -eq 0 ]; then passed=$((passed + 1)); else failed=$((failed + 1)); fi
     done
 else
@@ -86,7 +86,7 @@ status=0
 # A program under sanitizers is too slow for this test's time limits.
 case $program in
 */asan/*) echo "pages: the live page is left out under sanitizers" ;;
-*) timeout 300 python3 "${browser%/*}/live_browser.py" "$program" ${kept:+--pictures "$kept"} || status=$? ;;
+*) timeout 1800 python3 "${browser%/*}/live_browser.py" "$program" ${kept:+--pictures "$kept"} || status=$? ;;
 esac
 case $status in 0 | 77) passed=$((passed + 1)) ;; *) failed=$((failed + 1)) ;; esac
 [ -z "$kept" ] || cp -- *.html "$kept"

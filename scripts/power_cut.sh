@@ -40,7 +40,7 @@ for options in '-O has_journal' '-O ^has_journal'; do
     tries=0
     until [ "$(newest "$folder/disk/run")" -ge 2 ]; do
         tries=$((tries + 1))
-        [ "$tries" -lt 600 ] && kill -0 "$run" || { cat "$folder/out"; exit 1; }
+        [ "$tries" -lt 3000 ] && kill -0 "$run" || { cat "$folder/out"; exit 1; }
         sleep 0.1
     done
     cut=0
@@ -69,8 +69,12 @@ for options in '-O has_journal' '-O ^has_journal'; do
     kill -KILL "$run"
     wait "$run" 2>/dev/null || true
     run=
-    sleep 0.5
-    umount "$folder/disk"
+    tries=0
+    until umount "$folder/disk" 2>/dev/null; do # whoever wrote may still be ending
+        tries=$((tries + 1))
+        [ "$tries" -lt 600 ] || { umount "$folder/disk"; exit 1; }
+        sleep 0.1
+    done
 done
 echo "power cuts: $good of $((2 * cuts)) were resumed from, on ext4 with and without a journal"
 [ "$good" -eq $((2 * cuts)) ]

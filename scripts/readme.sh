@@ -64,7 +64,7 @@ check_file() { # FILE
         [ -e "$command" ] || continue
         case=${command%.cmd}
         status=0
-        (cd "$work/run" && timeout 120 sh "$command" </dev/null >"$case.got" 2>&1) || status=$?
+        (cd "$work/run" && timeout 600 sh "$command" </dev/null >"$case.got" 2>&1) || status=$?
         if [ -e "$case.measured" ]; then
             good=$((status == 0))
         else

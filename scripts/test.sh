@@ -21,7 +21,7 @@ count() {
 
 for test in "$@"; do
     status=0
-    timeout 900 "$test" >"$log" 2>&1 || status=$?
+    timeout 3600 "$test" >"$log" 2>&1 || status=$?
     good=$(count PASSED)
     bad=$(count FAILED)
     # A program that dies, or that ran nothing, is a failure that no test reported.

@@ -15,6 +15,14 @@
 
 #include "base/base.h"
 
+/* By how much a machine may be slower than the one that a test's seconds were chosen on: sanitizers take their share,
+ * and others may want its processors. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+enum { TEST_SLOWER = 5 };
+#else
+enum { TEST_SLOWER = 2 };
+#endif
+
 typedef void test_function(struct base_arena *arena);
 
 struct test {

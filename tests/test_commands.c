@@ -183,10 +183,13 @@ static void every_example_runs(struct base_arena *arena)
             TEST_ROW("%.*s", length, at);
             assert_non_null(
                 strstr(base_print(arena, "%.*s", length, at), base_print(arena, "meshwright %s", all[i]->name)));
-            /* What serves does so until it is told to end, and ends well. */
-            const char *until = all[i] == &commands_serve ? "timeout --preserve-status -s INT 3 " : "";
-            const char *script =
-                write_temporary(arena, folder, "example.sh", base_print(arena, "%s%.*s\n", until, length, at));
+            /* What serves is told to end once it has said where it serves, and ends well. `timeout` passes signals on,
+             * where a shell's own children in the background would not hear them. */
+            const char *form = all[i] == &commands_serve ? "rm -f address; timeout --preserve-status 600 %.*s >address "
+                                                           "& t=$!; until [ -s address ] || ! kill "
+                                                           "-0 $t; do sleep 0.05; done; kill -s INT $t; wait $t\n"
+                                                         : "%.*s\n";
+            const char *script = write_temporary(arena, folder, "example.sh", base_print(arena, form, length, at));
             const char *out = run(arena, &status,
                                   base_print(arena, "cd '%s' && PATH='%s':$PATH sh '%s' </dev/null 2>&1", folder,
                                              program_folder, script));
@@ -525,7 +528,7 @@ static const struct hostile {
     {"touch libcairo.so.2; LD_LIBRARY_PATH=. $M plot memory examples/t5_11b_v4_512.json --out t.svg; r=$?; "
      "rm libcairo.so.2; exit $r",
      1, "libcairo.so.2, which draws pictures, cannot be loaded: "},
-    {"echo '{\"constants\": {\"tile_parts\": 65536, \"multiprocessors\": 65536}}' >huge.json; timeout 20 $M predict "
+    {"echo '{\"constants\": {\"tile_parts\": 65536, \"multiprocessors\": 65536}}' >huge.json; timeout 600 $M predict "
      "--model "
      "t5_1_1_small --task-feature-lengths 64,64 --topology h100:1x8 --batch-size 8 --num-partitions 1 --profile "
      "huge.json; "

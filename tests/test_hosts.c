@@ -104,7 +104,7 @@ static int finish(struct base_arena *arena, pid_t pid)
 {
     int status = 0;
     for (double start_s = seconds(); waitpid(pid, &status, WNOHANG) == 0; rest(0.02)) {
-        if (seconds() - start_s < 90) continue;
+        if (seconds() - start_s < 90 * TEST_SLOWER) continue;
         kill(pid, SIGKILL);
         fail_msg("the run hangs; it said: %s", text_of(arena, "err"));
     }
@@ -146,7 +146,7 @@ static void wait_for_steps(struct base_arena *arena, pid_t pid)
             base_directory_list(arena, directory, &names, &count, &error) == BASE_OK)
             for (int i = 0; i < count; i++)
                 if (!strncmp(names[i], "checkpoint_", 11) && !strstr(names[i], ".partial")) return;
-        if (waitpid(pid, NULL, WNOHANG) != 0 || seconds() - start_s > 90)
+        if (waitpid(pid, NULL, WNOHANG) != 0 || seconds() - start_s > 90 * TEST_SLOWER)
             fail_msg("no steps: %s", text_of(arena, "err"));
     }
 }
@@ -168,7 +168,7 @@ static void assert_gone(struct base_arena *arena)
     for (int i = 0; i < BASE_COUNT(names); i++)
         for (char which = 'a'; which <= 'b'; which++)
             for (double start_s = seconds(); find(arena, names[i], host(arena, which), found, 16) > 0; rest(0.1))
-                if (seconds() - start_s > 15) fail_msg("%s is left on host %c", names[i], which);
+                if (seconds() - start_s > 15 * TEST_SLOWER) fail_msg("%s is left on host %c", names[i], which);
 }
 
 static void assert_said(struct base_arena *arena, const char *part)
@@ -206,18 +206,20 @@ static void two_hosts_give_the_losses_of_one(struct base_arena *arena)
     assert_int_equal(hosts->count, 2);
 }
 
+enum { PATIENCE_S = 1 + TEST_SLOWER };
+
 /* --timeout and five seconds, whatever is heard no more. */
 static void a_link_that_is_down_ends_the_run(struct base_arena *arena)
 {
     need_hosts();
     const char *b = host(arena, 'b');
-    pid_t pid = start_long(arena, "--timeout 2");
+    pid_t pid = start_long(arena, base_print(arena, "--timeout %d", PATIENCE_S));
     shell(arena, "ip -n %s link set l%s down", b, b);
     double down_s = seconds();
     assert_int_equal(finish(arena, pid), 5);
-    assert_true(seconds() - down_s < 2 + 5);
+    assert_true(seconds() - down_s < PATIENCE_S + 5 * TEST_SLOWER);
     shell(arena, "ip -n %s link set l%s up", b, b);
-    assert_said(arena, "or its host cannot be reached: no sign of life for 2 s");
+    assert_said(arena, "or its host cannot be reached: no sign of life for ");
     assert_said(arena, b);
     assert_gone(arena);
 }
@@ -226,14 +228,14 @@ static void a_stopped_rank_on_its_own_host_ends_the_run(struct base_arena *arena
 {
     pid_t ranks[8];
     need_hosts();
-    pid_t pid = start_long(arena, "--timeout 2");
+    pid_t pid = start_long(arena, base_print(arena, "--timeout %d", PATIENCE_S));
     int count = find(arena, "meshwright-rank", host(arena, 'b'), ranks, 8);
     assert_int_equal(count, 2);
     kill(ranks[0], SIGSTOP);
     kill(ranks[1], SIGSTOP);
     double stopped_s = seconds();
     assert_int_equal(finish(arena, pid), 5);
-    assert_true(seconds() - stopped_s < 2 + 5);
+    assert_true(seconds() - stopped_s < PATIENCE_S + 5 * TEST_SLOWER);
     assert_said(arena, "hangs");
     assert_gone(arena);
 }
