@@ -19,6 +19,30 @@ static int gathered(struct builder *builder, const char *name, int tensor)
     return builder_constrained(builder, unsharded_keys(builder, whole));
 }
 
+/* Tensors from the first on are whole sequences, of some heads. */
+static void shard_heads(struct builder *builder, int first)
+{
+    for (int t = first; builder->options.exchanges_heads && t < builder->program->tensor_count; t++) {
+        struct model_tensor *tensor = &builder->program->tensors[t];
+        for (int d = 0; tensor->category != MODEL_PARAMETER && d < tensor->rank; d++)
+            if (tensor->axes[d] == MODEL_AXIS_LENGTH) tensor->axes[d] = MODEL_NO_AXIS;
+            else if (tensor->axes[d] == MODEL_AXIS_HEADS) tensor->axes[d] = MODEL_AXIS_ATTENDED_HEADS;
+    }
+}
+
+/* Parts of sequences for heads, or back: an all-to-all. */
+enum exchange { TO_HEADS, TO_SEQUENCES };
+static int exchanged(struct builder *builder, const char *name, int tensor, enum model_role role, enum exchange to)
+{
+    const char *labels = model_builder_get(builder, tensor)->labels;
+    const int first = builder->program->tensor_count;
+    int out = builder_apply(builder, MODEL_RESHAPE, MODEL_NO_FUNCTION,
+                            base_print(builder->arena, "%s %s", name, to == TO_HEADS ? "exchanged" : "exchanged back"),
+                            base_print(builder->arena, "%s->%s", labels, labels), builder->dtype, role, tensor);
+    if (to == TO_HEADS) shard_heads(builder, first);
+    return builder_constrained(builder, out);
+}
+
 /* Self-attention that fills the cache from a prompt, or reads it to decode one token. */
 static bool fills_cache(const struct builder *builder, const struct builder_attention *a)
 {
@@ -57,6 +81,7 @@ static int key_or_value(struct builder *builder, const struct builder_attention 
                                      grouped ? "gd" : "hd");
     if (role == MODEL_ROLE_QUERY_KEY) projected = model_builder_placed(builder, name, projected, declared);
     if (builder->options.gathers_keys) projected = gathered(builder, name, projected);
+    if (builder->options.exchanges_heads) projected = exchanged(builder, name, projected, role, TO_HEADS);
     if (reads || fills_cache(builder, a)) {
         const char *cached = base_print(builder->arena, "%s/cached_%s", a->name, which);
         int cache = model_builder_cached(builder, cached, projected, grouped ? "bgdS" : "bhdS");
@@ -64,9 +89,12 @@ static int key_or_value(struct builder *builder, const struct builder_attention 
     }
     if (!grouped || uses_ring(builder, a)) return projected;
     const char *repeat = reads ? "bgdS->bhdS" : builder_letters(builder, "bkgd->bkhd", from, to);
-    return unsharded_keys(builder, builder_apply(builder, MODEL_RESHAPE, MODEL_REPEAT,
-                                                 base_print(builder->arena, "%s repeated", name), repeat,
-                                                 builder->dtype, MODEL_ROLE_FUSED, projected));
+    const int first = builder->program->tensor_count;
+    const int repeated =
+        builder_apply(builder, MODEL_RESHAPE, MODEL_REPEAT, base_print(builder->arena, "%s repeated", name), repeat,
+                      builder->dtype, MODEL_ROLE_FUSED, projected);
+    shard_heads(builder, first);
+    return unsharded_keys(builder, repeated);
 }
 
 /* The addend of scores: T5's relative position bias, and a mask of invisible keys. */
@@ -187,6 +215,25 @@ static int query_of(struct builder *builder, const struct builder_attention *a)
         builder, query_name, model_builder_biased(builder, MODEL_BIAS_QKV, query_name, query, rows, "j", "hd"), rows);
 }
 
+/* What queries find, in parts of sequences as the queries are. */
+static int attended(struct builder *builder, const struct builder_attention *a, int query, int key, int value)
+{
+    const bool exchanges = builder->options.exchanges_heads, latent = builder->config->latent.key_value_rank > 0;
+    struct base_arena *arena = builder->arena;
+    if (exchanges)
+        query = exchanged(builder, base_print(arena, "%s/query", a->name), query, MODEL_ROLE_QUERY_KEY, TO_HEADS);
+    if (exchanges && latent) {
+        key = exchanged(builder, base_print(arena, "%s/key", a->name), key, MODEL_ROLE_QUERY_KEY, TO_HEADS);
+        value = exchanged(builder, base_print(arena, "%s/value", a->name), value, MODEL_ROLE_VALUE, TO_HEADS);
+    }
+    const int first = builder->program->tensor_count;
+    const int context =
+        (uses_ring(builder, a) ? model_builder_ring_attention : attention_core)(builder, a, query, key, value);
+    shard_heads(builder, first);
+    if (!exchanges) return context;
+    return exchanged(builder, base_print(arena, "%s/context", a->name), context, MODEL_ROLE_CONTEXT, TO_SEQUENCES);
+}
+
 /* The last layer that reads a prompt needs only keys and values. */
 int model_builder_attention(struct builder *builder, const struct builder_attention *a)
 {
@@ -207,8 +254,7 @@ int model_builder_attention(struct builder *builder, const struct builder_attent
         key = packed(builder, a, key, MODEL_ROLE_QUERY_KEY);
         value = packed(builder, a, value, MODEL_ROLE_VALUE);
     }
-    int context =
-        (uses_ring(builder, a) ? model_builder_ring_attention : attention_core)(builder, a, query, key, value);
+    int context = attended(builder, a, query, key, value);
     if (reads_cache(builder, a))
         context = model_builder_from_cache(builder, base_print(builder->arena, "%s/context", scope), context);
     int out_kernel = model_builder_weight(builder, base_print(builder->arena, "%s/out/kernel", scope),

@@ -160,8 +160,9 @@ void model_builder_map_reshape(const struct model_program *program, struct model
 const char *model_axis_name(enum model_axis axis)
 {
     static const char *const names[MODEL_AXIS_COUNT] = {
-        NULL,     "batch",          "length",      "embed",     "heads",  "kv",         "joined_kv",       "mlp",
-        "vocab",  "relpos_buckets", "layers",      "mlp_embed", "expert", "expert_mlp", "expert_replicas", "unmodeled",
-        "q_lora", "kv_lora",        "expert_group"};
+        NULL,        "batch",     "length",  "embed",          "heads",
+        "kv",        "joined_kv", "mlp",     "vocab",          "relpos_buckets",
+        "layers",    "mlp_embed", "expert",  "expert_mlp",     "expert_replicas",
+        "unmodeled", "q_lora",    "kv_lora", "attended_heads", "expert_group"};
     return names[axis];
 }

@@ -66,10 +66,11 @@ struct model_options {
     bool lora_attention_only;
     bool dropout; /* of embeddings, attention weights and residual branches */
     model_trait_set traits;
-    unsigned parts;    /* bits of enum model_part; 0: all */
-    bool sends;        /* messages to other stages are operations, for execution */
-    bool gathers_keys; /* sequences are sharded, keys and values are not */
-    int ring_devices;  /* more than 1: keys and values go round a ring of so many, which the sequence is sharded over */
+    unsigned parts;       /* bits of enum model_part; 0: all */
+    bool sends;           /* messages to other stages are operations, for execution */
+    bool gathers_keys;    /* sequences are sharded, keys and values are not */
+    bool exchanges_heads; /* inside attention devices have whole sequences, of some heads (arXiv:2309.14509) */
+    int ring_devices; /* more than 1: keys and values go round a ring of so many, which the sequence is sharded over */
     int sequence_pieces;       /* more than 0: sequences lie over devices in so many pieces (model_sequence_position) */
     bool remakes_logits;       /* for their gradient, in the same tiles as for the loss */
     bool normalizes_by_tokens; /* the loss, by the number of a microbatch's tokens, not by a constant */

@@ -364,13 +364,16 @@ static void add_context(struct model_axes *axes)
 
 struct model_rules model_rules_over_context(struct base_arena *arena, const struct model_rules *rules)
 {
-    struct model_rule *own = base_new(arena, struct model_rule, rules->count + 1);
-    own[0] = (struct model_rule){.logical = "length", .value = {.count = 1, .names = {"context"}}};
+    static const struct model_rule first[] = {
+        TO("length", "context"), {.logical = "attended_heads", .value = {.count = 2, .names = {"model", "context"}}}};
+    enum { FIRST = BASE_COUNT(first) };
+    struct model_rule *own = base_new(arena, struct model_rule, rules->count + FIRST);
+    memcpy(own, first, sizeof first);
     for (int i = 0; i < rules->count; i++) {
-        own[i + 1] = rules->rules[i];
-        if (!own[i + 1].logical || strcmp(own[i + 1].logical, "batch") != 0) add_context(&own[i + 1].value);
+        own[FIRST + i] = rules->rules[i];
+        if (!own[FIRST + i].logical || strcmp(own[FIRST + i].logical, "batch") != 0) add_context(&own[FIRST + i].value);
     }
-    return (struct model_rules){own, rules->count + 1};
+    return (struct model_rules){own, rules->count + FIRST};
 }
 
 static bool names_model(const struct model_rules *rules)

@@ -96,7 +96,8 @@ enum model_axis {
     MODEL_AXIS_UNMODELED,
     MODEL_AXIS_Q_LORA,
     MODEL_AXIS_KV_LORA,
-    MODEL_AXIS_EXPERT_GROUP, /* experts that a device keeps apart while tokens are between devices */
+    MODEL_AXIS_ATTENDED_HEADS, /* between exchanges of sequences for heads */
+    MODEL_AXIS_EXPERT_GROUP,   /* experts that a device keeps apart while tokens are between devices */
     MODEL_AXIS_COUNT
 };
 const char *model_axis_name(enum model_axis axis);

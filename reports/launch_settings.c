@@ -209,6 +209,8 @@ void reports_put_megatron(const struct sim_plan *plan, const struct reports_torc
         {"# of a later Megatron-LM than the others\n--grad-reduce-in-bf16", has_half_gradients(plan)},
         {plan->cuda_graphs ? megatron_graphs(out->arena, plan) : "", plan->cuda_graphs},
         {"--overlap-moe-expert-parallel-comm", plan->overlaps_exchanges},
+        {"--cp-comm-type all_gather", plan->cp_comm_type == SIM_CP_ALL_GATHER},
+        {"--cp-comm-type a2a", plan->cp_comm_type == SIM_CP_A2A},
         {"--optimizer adam", true},
     };
     const bool rotary = plan->config->position_encoding == MODEL_POSITION_ROTARY; /* it has these, and learned ones */

@@ -107,6 +107,8 @@ static struct sim_plan_text random_plan(struct base_arena *arena, struct base_ra
         return text;
     }
     if ((megatron || titan) && !v[SIM_EXPERT_PARALLEL]) v[SIM_CONTEXT_PARALLEL] = PICKED(random, "1", "1", "2");
+    if (megatron && v[SIM_CONTEXT_PARALLEL] && *v[SIM_CONTEXT_PARALLEL] == '2')
+        v[SIM_CP_COMM_TYPE] = PICKED(random, "software", "all_gather", "a2a");
     if (megatron || titan) v[SIM_DTYPE] = PICKED(random, "bfloat16", "fp8");
     if (titan && !strcmp(v[SIM_DTYPE], "fp8")) v[SIM_FP8_RECIPE] = PICKED(random, "tensorwise", "rowwise");
     if (titan) v[SIM_REMAT_POLICY] = PICKED(random, "none", "full", "selective");

@@ -366,6 +366,21 @@ static const struct setting round_rings[] = {
     {WINDOWED, "local:7", "1", "1", "1", "1f1b", "1", "adamw", "float32", "device:context", "none", "7", "0"},
 };
 
+/* Devices exchange parts of sequences for heads. */
+#define MANY_HEADS                                                                                                     \
+    "decoder_only:emb_dim=24,num_heads=8,num_kv_heads=4,head_dim=4,mlp_dim=48,num_layers=4,vocab_size=96,mlp_"         \
+    "activations=silu+linear,logits_via_embedding=1,position_encoding=rotary"
+static const struct setting for_heads[] = {
+    {DECODER, "local:2", "1", "1", "1", "1f1b", "1", "adamw", "float32", "none", "none", "2", "0"},
+    {GROUPED, "local:2", "1", "1", "1", "1f1b", "3", "adamw", "float32", "minimal", "data+gradients", "2", "0"},
+    {PLACED, "local:2", "1", "1", "1", "1f1b", "3", "adamw", "float32", "selective", "none", "2", "0"},
+    {BOTH, "local:2", "1", "1", "1", "1f1b", "1", "adafactor", "float32", "none", "none", "2", "0"},
+    {MANY_HEADS ",sliding_window=5,sliding_window_every=2", "local:4", "1", "1", "1", "1f1b", "2", "adafactor",
+     "float32", "full", "none", "4", "0"},
+    {MANY_HEADS, "local:4", "2", "1", "1", "1f1b", "1", "sgd", "float32", "none", "none", "2", "1"},
+    {MANY_HEADS, "local:8", "2", "2", "1", "1f1b", "4", "adamw", "float32", "none", "data", "2", "0"},
+};
+
 static void check_context(const struct setting *s, const struct outcome *o, const struct outcome *reference)
 {
     check_losses(o, reference, strcmp(s->dtype, "float32") ? 1e-2 : 1e-6);
@@ -411,6 +426,12 @@ static void rings_lose_what_one_device_does(struct base_arena *arena)
 {
     (void)arena;
     lose_what_one_does(round_rings, BASE_COUNT(round_rings), "p2p");
+}
+
+static void exchanged_heads_lose_what_one_device_does(struct base_arena *arena)
+{
+    (void)arena;
+    lose_what_one_does(for_heads, BASE_COUNT(for_heads), "a2a");
 }
 
 /* A sequence over one device is over none: the same bits, bytes and collectives. */
@@ -590,6 +611,7 @@ int main(int count, char **arguments)
         TEST(ranks_evaluate_as_stages_do),
         TEST(sequences_over_devices_lose_what_one_does),
         TEST(rings_lose_what_one_device_does),
+        TEST(exchanged_heads_lose_what_one_device_does),
         TEST(context_of_one_is_none),
     };
     return test_main(tests, BASE_COUNT(tests), count, arguments);

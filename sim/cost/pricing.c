@@ -408,7 +408,7 @@ void sim_price_time_of(struct sim_cost_context *p, struct sim_unit_costs *prices
     }
     p->exposed_s = p->list->schedule_event_count ? price_exposed(p, prices) : p->totals_s[SIM_BY_COMMUNICATION];
     double hidden_frac[HIDDEN_COUNT];
-    p->exposed_s -= hide(p, prices, hidden_frac);
+    p->exposed_s = fmax(0, p->exposed_s - hide(p, prices, hidden_frac)); /* the clock may have hidden them */
     if (detail && detail->spans) record(p, prices, hidden_frac, detail);
     wait_for_host(p, prices);
     p->needed_flop = needed_flop(p, prices);

@@ -316,7 +316,9 @@ enum base_status sim_plan_check_whole(struct base_arena *arena, const struct sim
     const bool rings = sim_plan_rings(plan);
     plan->options.ring_devices = rings ? (int)plan->context_parallel : 0;
     plan->options.gathers_keys = sim_plan_gathers_keys(plan);
+    plan->options.exchanges_heads = sim_plan_exchanges_heads(plan);
     if (rings) BASE_TRY(sim_plan_check_ring(plan, error));
+    if (plan->options.exchanges_heads) BASE_TRY(sim_plan_check_exchanged_heads(plan, error));
     plan->options.sequence_pieces = sim_plan_sequence_pieces(plan);
     BASE_TRY(check_use(plan, error));
     BASE_TRY(check_expert_parallel(plan, error));

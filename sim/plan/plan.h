@@ -106,7 +106,7 @@ struct sim_decoding {
 };
 
 /* Communication of context parallelism's keys and values; Megatron-LM's words. */
-enum sim_cp_comm_type { SIM_CP_AS_SOFTWARE, SIM_CP_P2P, SIM_CP_ALL_GATHER };
+enum sim_cp_comm_type { SIM_CP_AS_SOFTWARE, SIM_CP_P2P, SIM_CP_ALL_GATHER, SIM_CP_A2A };
 
 /* Scope of fp8 scales: a history of maxima; this step's maximum; blocks; a tensor, with weights gathered in fp8 by
  * FSDP; a row. */

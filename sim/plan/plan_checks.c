@@ -268,6 +268,22 @@ bool sim_plan_rings(const struct sim_plan *plan)
     return plan->cp_comm_type == SIM_CP_AS_SOFTWARE ? usual : plan->cp_comm_type == SIM_CP_P2P;
 }
 
+bool sim_plan_exchanges_heads(const struct sim_plan *plan)
+{
+    return plan->context_parallel > 1 && !model_infers(plan->options.step) && plan->cp_comm_type == SIM_CP_A2A;
+}
+
+enum base_status sim_plan_check_exchanged_heads(const struct sim_plan *plan, struct base_error *error)
+{
+    const struct topo_axes *mesh = &plan->placement->axes;
+    const int64_t devices = plan->context_parallel * topo_axes_product(mesh, sim_model_axis(mesh));
+    if (plan->config->num_heads % devices == 0 && plan->config->num_kv_heads % devices == 0) return BASE_OK;
+    return base_fail(error, BASE_INPUT,
+                     "cp_comm_type: a2a: %lld heads and %lld of keys and values do not divide by %lld devices of "
+                     "context_parallel and num_partitions; use numbers that do, or p2p",
+                     (long long)plan->config->num_heads, (long long)plan->config->num_kv_heads, (long long)devices);
+}
+
 /* A rule puts sequences over devices of the mesh. */
 static bool shards_length(const struct sim_plan *plan)
 {
@@ -284,7 +300,7 @@ static bool shards_length(const struct sim_plan *plan)
 
 bool sim_plan_gathers_keys(const struct sim_plan *plan)
 {
-    if (plan->context_parallel > 1) return !sim_plan_rings(plan);
+    if (plan->context_parallel > 1) return !sim_plan_rings(plan) && !sim_plan_exchanges_heads(plan);
     return plan->options.flash_attention && shards_length(plan) && !model_infers(plan->options.step);
 }
 

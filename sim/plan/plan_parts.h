@@ -18,6 +18,8 @@ bool sim_sorts_tokens(const struct sim_plan *plan); /* rows go to experts sorted
 bool sim_plan_rings(const struct sim_plan *plan);
 /* Keys and values of sequences over several devices are whole on each: of an attention kernel's, before heads of a
  * group share them. */
+bool sim_plan_exchanges_heads(const struct sim_plan *plan);
+enum base_status sim_plan_check_exchanged_heads(const struct sim_plan *plan, struct base_error *error);
 bool sim_plan_gathers_keys(const struct sim_plan *plan);
 enum base_status sim_plan_check_ring(const struct sim_plan *plan, struct base_error *error);
 /* Two a device, where sequences are over devices and shared out so that causal attention is even; or 0. */

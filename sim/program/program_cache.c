@@ -70,6 +70,7 @@ static struct model_options model_options_of(const struct sim_plan *plan, enum m
     options.remakes_logits = plan->options.remakes_logits;
     options.sorts_tokens = plan->options.sorts_tokens;
     options.gathers_keys = plan->options.gathers_keys, options.ring_devices = plan->options.ring_devices;
+    options.exchanges_heads = plan->options.exchanges_heads;
     options.sequence_pieces = plan->options.sequence_pieces;
     options.normalizes_by_tokens = plan->options.normalizes_by_tokens;
     options.parts = plan->options.parts, options.sends = plan->options.sends;
