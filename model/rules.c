@@ -364,14 +364,17 @@ static void add_context(struct model_axes *axes)
 
 struct model_rules model_rules_over_context(struct base_arena *arena, const struct model_rules *rules)
 {
-    static const struct model_rule first[] = {
-        TO("length", "context"), {.logical = "attended_heads", .value = {.count = 2, .names = {"model", "context"}}}};
-    enum { FIRST = BASE_COUNT(first) };
+    enum { FIRST = 2 };
     struct model_rule *own = base_new(arena, struct model_rule, rules->count + FIRST);
-    memcpy(own, first, sizeof first);
+    own[0] = own[1] = (struct model_rule){.logical = "length", .value = {.count = 1, .names = {"context"}}};
+    own[1].logical = "attended_heads"; /* as heads, and over context */
     for (int i = 0; i < rules->count; i++) {
-        own[FIRST + i] = rules->rules[i];
-        if (!own[FIRST + i].logical || strcmp(own[FIRST + i].logical, "batch") != 0) add_context(&own[FIRST + i].value);
+        struct model_rule *rule = &own[FIRST + i];
+        *rule = rules->rules[i];
+        if (!rule->logical || strcmp(rule->logical, "batch") != 0) add_context(&rule->value);
+        if (!rule->logical || strcmp(rule->logical, "heads") != 0 || rule->value.count == MODEL_MAX_MESH_AXES) continue;
+        own[1].value = rule->value;
+        own[1].value.names[own[1].value.count++] = "context";
     }
     return (struct model_rules){own, rules->count + FIRST};
 }
