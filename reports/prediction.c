@@ -124,7 +124,8 @@ static void put_largest_collectives(const struct reports_prediction *r, struct b
     }
 }
 
-const char reports_no_change[] =
+/* The attempts, if there is no change. */
+static const char no_change[] =
     "no change we tried fits: microbatches, remat, the optimizer, its partitioning, rules, the mesh and the software's "
     "defaults, one to three of them at once, here and on eight larger topologies; a batch down to a 32nd";
 
@@ -144,7 +145,7 @@ static void put_changes(const struct reports_prediction *r, struct base_text *ou
 {
     int width = 36;
     base_put(out, "\nWhat would make it fit\n");
-    if (!r->change_count) base_putf(out, "    %s\n", reports_no_change);
+    if (!r->change_count) base_putf(out, "    %s\n", no_change);
     for (int i = 0; i < r->change_count; i++) {
         int length = (int)strlen(r->changes[i].what);
         if (length > width) width = length;

@@ -947,7 +947,7 @@ static void solvers_agree(struct base_arena *arena)
                 tuner_choices_set(both[b], tuner_choices_option(both[b], group), cost, weight);
             }
         }
-        tuner_choices_by_glpk(both[1]);
+        both[1]->by_glpk = true;
         for (int round = 0; round < ROUNDS; round++) {
             double bounds[2];
             int taken[GROUPS], count = 0;

@@ -46,11 +46,6 @@ struct tuner_choices *tuner_choices_new(struct base_arena *arena)
     return choices;
 }
 
-void tuner_choices_by_glpk(struct tuner_choices *choices)
-{
-    choices->by_glpk = true;
-}
-
 int tuner_choices_group(struct tuner_choices *choices)
 {
     return choices->group_count++;

@@ -9,8 +9,6 @@
 
 enum { TUNER_MOST_OPTIONS = 20000 }; /* in all groups; larger programs stay undecided */
 struct tuner_choices *tuner_choices_new(struct base_arena *arena);
-/* Few choices without requirements are normally listed; this makes GLPK solve them, too. */
-void tuner_choices_by_glpk(struct tuner_choices *choices);
 int tuner_choices_group(struct tuner_choices *choices); /* adds a group */
 int tuner_choices_option(struct tuner_choices *choices,
                          int group); /* adds an option; option numbers run over all groups */

@@ -11,7 +11,7 @@ enum {
     TUNER_MOST_POLICY_OPTIONS = 4400 /* a layer's seven tensors in three places, its input in two */
 };
 
-extern const unsigned tuner_attention_names, tuner_mlp_names, tuner_result_of_attention, tuner_input_name;
+extern const unsigned tuner_attention_names, tuner_mlp_names, tuner_input_name;
 
 /* A set of tensors whose subsets are patterns. */
 struct tuner_names {

@@ -9,7 +9,8 @@
 const unsigned tuner_attention_names = 1u << MODEL_SAVED_QUERY | 1u << MODEL_SAVED_KEY | 1u << MODEL_SAVED_VALUE |
                                        1u << MODEL_SAVED_CONTEXT | 1u << MODEL_SAVED_OUT,
                tuner_mlp_names = 1u << MODEL_SAVED_WI_0 | 1u << MODEL_SAVED_WI_1,
-               tuner_result_of_attention = 1u << MODEL_SAVED_OUT, tuner_input_name = 1u << MODEL_SAVED_LAYER_INPUT;
+               tuner_input_name = 1u << MODEL_SAVED_LAYER_INPUT;
+static const unsigned result_of_attention = 1u << MODEL_SAVED_OUT;
 
 enum base_status tuner_policy_price(struct tuner_chooser *c, struct model_saved policy, struct sim_prediction *out,
                                     struct sim_detail *detail)
@@ -106,7 +107,7 @@ enum beneath { RESULT, CONTEXT_ALONE, NEITHER, BENEATH_COUNT };
 
 static enum beneath beneath_mlp(unsigned saved)
 {
-    const bool has_result = saved & tuner_result_of_attention;
+    const bool has_result = saved & result_of_attention;
     return has_result ? RESULT : saved & 1u << MODEL_SAVED_CONTEXT ? CONTEXT_ALONE : NEITHER;
 }
 
