@@ -22,17 +22,15 @@ enum base_status commands_tune_headroom(struct base_arena *arena, const char *gi
 enum base_status commands_tune_percent(struct base_arena *arena, const char *given, const char *what, double least,
                                        double most, double *out, struct base_error *error);
 
-/* --objective; a search of plans may ask for latency, too. BASE_USAGE: a price is asked for, and none is given. */
-enum commands_search { COMMANDS_OF_STAGES, COMMANDS_OF_PLANS };
-enum base_status commands_tune_objective(const struct base_arguments *arguments, enum commands_search search,
-                                         enum tuner_objective *out, struct base_error *error);
+/* How plans are searched, but for inference's bounds. BASE_USAGE: a price is asked for, and none is given. */
+enum commands_search { COMMANDS_OF_PLANS, COMMANDS_OF_STAGES, COMMANDS_OF_INFERENCE };
+enum base_status commands_tune_options(const struct commands_context *context, const struct base_arguments *arguments,
+                                       enum commands_search search, const char *topology, struct tuner_options *out,
+                                       struct base_error *error);
 /* --train-tokens and --device-hour-price of a plan's one topology; zeros where it lists several. */
 enum base_status commands_tune_training(struct base_arena *arena, const struct base_arguments *arguments,
                                         const struct sim_plan_text *plan, struct reports_training *out,
                                         struct base_error *error);
-/* --time-limit; 0: not given. --gap; 0: none. */
-enum base_status commands_tune_limits(const struct commands_context *context, const struct base_arguments *arguments,
-                                      double *time_limit_s, double *gap_frac, struct base_error *error);
 /* --emit; NULL: not given. */
 enum base_status commands_tune_emit_format(const struct base_arguments *arguments, const char **out,
                                            struct base_error *error);
@@ -40,30 +38,33 @@ enum base_status commands_tune_emit_format(const struct base_arguments *argument
 enum base_status commands_tune_launch(struct commands_context *context, const struct sim_plan_text *best,
                                       const char *format, struct base_text *out, struct base_error *error);
 
-/* tune_uncertain.c. --risk: a chance that a plan does not fit is a share of memory that its prediction leaves free. */
+/* What is asked, of a search of any kind. */
+struct commands_tune_asked {
+    struct commands_context *context;
+    const struct base_arguments *arguments;
+    enum commands_search search;
+    struct tuner_request request; /* but for the topology, where several are listed */
+    struct tuner_stages_request stages;
+    struct tuner_options options;
+    struct reports_training training;
+};
+/* ---- tune_detail.c ---- */
+
+/* The space of one topology. options: of the search to come; NULL: none. */
+enum base_status commands_tune_space(const struct commands_tune_asked *asked, const char *topology,
+                                     const struct tuner_options *options, struct tuner_space *out,
+                                     struct base_error *error);
+/* --risk: a chance that a plan does not fit is a share of memory that its prediction leaves free. */
 enum base_status commands_tune_take_risk(struct commands_context *context, const struct base_arguments *arguments,
                                          const struct tuner_space *space, struct tuner_options *options,
                                          struct base_error *error);
-/* The same of a space that such a plan is of, where the option is given. */
-enum base_status commands_tune_risk_of(struct commands_context *context, const struct base_arguments *arguments,
-                                       const struct sim_plan_text *text, double *risk_frac, double *headroom_frac,
-                                       struct base_error *error);
-/* The confidence of that plan's prediction, in the report. */
-enum base_status commands_tune_confidence(struct commands_context *context, const struct tuner_space *space,
-                                          struct tuner_plan chosen, struct reports_prediction *report,
-                                          struct base_error *error);
-/* The best plan at an accepted risk (--risk). */
-enum base_status commands_tune_add_uncertain(struct commands_context *context, const struct tuner_space *space,
-                                             const struct tuner_result *result, struct reports_tuned *report,
-                                             struct base_error *error);
-
-/* tune_detail.c. Predicts a plan again, with details for the report; passes: filled with its schedule, unless NULL. */
+/* Predicts a plan again, with details for the report; passes: filled with its schedule, unless NULL. */
 enum base_status commands_tune_detail(struct commands_context *context, const struct sim_plan_text *text,
                                       enum model_step step, struct sim_passes *passes, struct reports_prediction *out,
                                       struct base_error *error);
-/* The same of all ranked plans of a search of training; plans has room for them. */
-enum base_status commands_tune_detail_ranked(struct commands_context *context, const struct tuner_space *space,
-                                             const struct tuner_result *result, struct reports_prediction *plans,
+/* The same of all ranked plans of a search. */
+enum base_status commands_tune_detail_ranked(const struct commands_tune_asked *asked, const struct tuner_space *space,
+                                             const struct tuner_result *result, const struct reports_prediction **out,
                                              struct base_error *error);
 
 /* A search. If no plan leaves the headroom and some fit without it, a second search, in the remaining time, finds the
@@ -76,36 +77,24 @@ enum base_status commands_tune_search(struct commands_context *context, const st
                                       struct tuner_space *space, const struct tuner_options *options,
                                       struct tuner_result *out, struct base_error *error);
 
-/* tune_stages.c: whether a search is one of plans with stages, and its answer. */
-bool commands_tunes_stages(const struct sim_plan_text *plan);
+/* ---- tune_stages.c ---- */
+
+bool commands_tunes_stages(const struct sim_plan_text *plan); /* a search is one of plans with stages */
 /* An option asks for what a search of plans with stages lacks. */
 bool commands_tune_lacks_stages(const struct base_arguments *arguments);
 /* BASE_INPUT: several values of a key that varies with stages alone. */
 enum base_status commands_tune_refuse_lists(const struct sim_plan_text *plan, struct base_error *error);
-enum base_status commands_tune_stages(struct commands_context *context, const struct base_arguments *arguments,
-                                      const struct sim_plan_text *plan, struct base_text *out,
-                                      struct base_error *error);
+enum base_status commands_tune_read_stages(struct commands_context *context, const struct base_arguments *arguments,
+                                           const struct sim_plan_text *plan, struct commands_tune_asked *out,
+                                           struct base_error *error);
 
 /* tune_topologies.c: the answer of a search on several topologies. */
-struct commands_tune_asked {
-    struct commands_context *context;
-    const struct tuner_request *request;
-    const struct tuner_options *options;
-};
-enum base_status commands_tune_topologies(struct commands_context *context, const struct base_arguments *arguments,
-                                          struct commands_tune_asked *asked, struct base_text *out,
+enum base_status commands_tune_topologies(struct commands_tune_asked *asked, struct base_text *out,
                                           struct base_error *error);
 
-/* The same of plans with stages; request: but for the topology. */
-enum base_status commands_tune_stages_topologies(struct commands_context *context,
-                                                 const struct base_arguments *arguments,
-                                                 const struct tuner_stages_request *request, struct base_text *out,
-                                                 struct base_error *error);
-
-/* tune_serving.c: whether a search is one of inference, and its answer. */
+/* tune_serving.c: whether a search is one of inference; its step and bounds. */
 bool commands_tunes_serving(const struct base_arguments *arguments, const struct sim_plan_text *plan);
-enum base_status commands_tune_serving(struct commands_context *context, const struct base_arguments *arguments,
-                                       const struct tuner_request *request, struct base_text *out,
-                                       struct base_error *error);
+enum base_status commands_tune_read_serving(const struct base_arguments *arguments, struct commands_tune_asked *asked,
+                                            struct base_error *error);
 
 #endif

@@ -6,10 +6,6 @@
 
 #include <string.h>
 
-/* A search of rule sets ends after so many full predictions, a minute or less, whatever the machine: the answer is the
- * same. */
-enum { MOST_TOP = 1000, MOST_RULE_PREDICTIONS = 200000 };
-
 #define DEFAULT_LENGTHS "512,512"
 
 /* "auto" takes a key of the plan's file back, and of the keys that say a mesh all. */
@@ -115,29 +111,6 @@ static enum base_status read_request(struct commands_context *context, const str
     return BASE_OK;
 }
 
-static enum base_status read_options(struct commands_context *context, const struct base_arguments *arguments,
-                                     const char *topology, struct tuner_options *options, struct base_error *error)
-{
-    const char *top = base_argument(arguments, "--top"), *headroom = base_argument(arguments, "--headroom");
-    int64_t number = 5;
-    *options = (struct tuner_options){.now_s = context->now_s,
-                                      .stop = context->stop,
-                                      .where = context->clock_where,
-                                      .progress = context->progress,
-                                      .progress_where = context->progress_where};
-    if (top) BASE_TRY(base_parse_int(top, "--top", 1, MOST_TOP, &number, error));
-    BASE_TRY(commands_tune_objective(arguments, COMMANDS_OF_PLANS, &options->objective, error));
-    BASE_TRY(commands_tune_headroom(context->arena, headroom, topology, &options->headroom_frac, error));
-    BASE_TRY(commands_tune_limits(context, arguments, &options->time_limit_s, &options->gap_frac, error));
-    if (base_argument(arguments, "--search") && !(options->time_limit_s > 0))
-        options->prediction_limit = MOST_RULE_PREDICTIONS;
-    options->top = (int)number;
-    options->no_bounds = base_argument(arguments, "--no-bounds") != NULL;
-    options->no_integer_program = base_argument(arguments, "--no-integer-program") != NULL;
-    options->pareto = base_argument(arguments, "--pareto") != NULL;
-    return BASE_OK;
-}
-
 /* ---- --enumerate ---- */
 
 static void put_to_file(void *where, const char *bytes, size_t length)
@@ -154,7 +127,7 @@ static enum base_status enumerate(struct commands_context *context, const struct
     reports_space_csv(space, headroom_frac, put_to_file, output.file);
     BASE_TRY(base_output_commit(&output, error));
     if (!context->json) {
-        base_putf(out, "%lld plans: %s\n%lld more are refused by T5X or JAX\n", (long long)space->plan_count, path,
+        base_putf(out, "%lld plans: %s\n%lld more are refused\n", (long long)space->plan_count, path,
                   (long long)space->refused_count);
         return BASE_OK;
     }
@@ -173,10 +146,7 @@ static enum base_status fit(struct commands_context *context, struct tuner_space
                             const struct tuner_options *options, struct base_text *out, struct base_error *error)
 {
     struct tuner_fit_row *rows = base_new(context->arena, struct tuner_fit_row, space->shape_count);
-    struct reports_tuned report = {.arena = context->arena,
-                                   .space = space,
-                                   .objective = options->objective,
-                                   .headroom_frac = options->headroom_frac};
+    struct reports_tuned report = {.arena = context->arena, .space = space, .options = options};
     int count;
     BASE_TRY(tuner_fit(space, options, rows, &count, error));
     if (context->json) reports_fit_json(&report, rows, count, context->layout, out);
@@ -191,58 +161,48 @@ static enum base_status explain(const struct tuner_space *space, const struct tu
                                 struct reports_tuned *report, struct tuner_comparison *why, struct base_error *error)
 {
     struct tuner_alternative *alternatives;
-    if (!result->plan_count) return BASE_OK;
+    if (!result->plan_count || space->stages || model_infers(space->step)) return BASE_OK;
     BASE_TRY(tuner_sensitivity(space, result->plans[0].plan, &alternatives, &report->alternative_count, error));
     report->alternatives = report->alternative_count ? alternatives : NULL;
     if (result->plan_count < 2) return BASE_OK;
-    BASE_TRY(tuner_compare(space, report->objective, result->plans[0].plan, result->plans[1].plan, why, error));
+    BASE_TRY(
+        tuner_compare(space, report->options->objective, result->plans[0].plan, result->plans[1].plan, why, error));
     report->why = why;
     return BASE_OK;
 }
 
-static enum base_status answer(struct commands_context *context, const struct base_arguments *arguments,
-                               const struct tuner_request *request, struct tuner_space *space,
-                               const struct tuner_options *options, const struct reports_training *training,
-                               struct base_text *out, struct base_error *error)
+static enum base_status answer(const struct commands_tune_asked *asked, struct tuner_space *space,
+                               struct tuner_options *options, struct base_text *out, struct base_error *error)
 {
+    struct commands_context *context = asked->context;
     struct tuner_result result;
     struct tuner_comparison why;
     struct tuner_wider wider[TUNER_MOST_WIDER];
-    const char *format = base_argument(arguments, "--emit");
+    const char *format = base_argument(asked->arguments, "--emit");
     struct base_text launcher = {.arena = context->arena};
     struct tuner_options watched = *options;
-    struct reports_looked *looked =
-        context->page || base_argument(arguments, "--detail") ? reports_looked_new(context->arena) : NULL;
-    watched.looked = looked ? reports_looked_add : NULL;
-    watched.looked_where = looked;
-    watched.pareto = options->pareto || (looked && !request->search_saved);
-    BASE_TRY(commands_tune_search(context, request, space, &watched, &result, error));
-    if (!base_argument(arguments, "--stats")) result.wall_s = 0;
+    watched.looked = options->looked_where ? reports_looked_add : NULL;
+    BASE_TRY(commands_tune_search(context, &asked->request, space, &watched, &result, error));
+    if (!base_argument(asked->arguments, "--stats")) result.wall_s = 0;
+    if (result.plan_count > options->top) result.plan_count = options->top;
+    if (result.tight_count > options->top) result.tight_count = options->top;
     struct reports_tuned report = {.arena = context->arena,
                                    .space = space,
                                    .result = &result,
-                                   .objective = options->objective,
-                                   .headroom_frac = options->headroom_frac,
-                                   .risk_frac = options->risk_frac,
-                                   .training = *training,
-                                   .looked = looked,
+                                   .options = options,
+                                   .training = asked->training,
+                                   .looked = options->looked_where,
                                    .warned = context->warning_count > 0,
+                                   .simulated = commands_is_simulated(context),
                                    .wider = wider};
-    BASE_TRY(commands_tune_add_uncertain(context, space, &result, &report, error));
-    if (result.plan_count > options->top) result.plan_count = options->top;
-    if (result.tight_count > options->top) result.tight_count = options->top;
-    struct reports_prediction *plans = base_new(context->arena, struct reports_prediction, result.plan_count + 1);
-    report.plans = plans;
-    BASE_TRY(commands_tune_detail_ranked(context, space, &result, plans, error));
-    for (int i = 0; i < result.plan_count; i++) plans[i].training = *training;
+    BASE_TRY(commands_tune_detail_ranked(asked, space, &result, &report.plans, error));
+    if (options->risk_frac > 0 && result.plan_count) report.guarantee = report.plans[0].confidence;
     BASE_TRY(explain(space, &result, &report, &why, error));
-    report.simulated = commands_is_simulated(context);
-    if (!result.plan_count && result.proven_optimal)
-        BASE_TRY(
-            tuner_wider_that_fit(context->arena, context->cache, request, options, wider, &report.wider_count, error));
+    if (!result.plan_count && result.proven_optimal && asked->search == COMMANDS_OF_PLANS)
+        BASE_TRY(tuner_wider_that_fit(context->arena, context->cache, &asked->request, options, wider,
+                                      &report.wider_count, error));
     if (format && result.plan_count) {
-        const struct sim_plan_text best = tuner_plan_text(space, result.plans[0].plan);
-        BASE_TRY(commands_tune_launch(context, &best, format, &launcher, error));
+        BASE_TRY(commands_tune_launch(context, &report.plans[0].plan, format, &launcher, error));
         report.launch_format = format;
         report.launch = launcher.data;
     }
@@ -294,13 +254,34 @@ static void search_stages(struct commands_context *context, const struct base_ar
     if (topology.kind == TOPO_GPU) plan->values[SIM_PIPELINE_STAGES] = "auto";
 }
 
+/* The request, and how it is searched. */
+static enum base_status read_asked(struct commands_tune_asked *asked, const struct sim_plan_text *plan,
+                                   struct base_error *error)
+{
+    struct commands_context *context = asked->context;
+    const struct base_arguments *arguments = asked->arguments;
+    asked->search = commands_tunes_stages(plan)               ? COMMANDS_OF_STAGES
+                    : commands_tunes_serving(arguments, plan) ? COMMANDS_OF_INFERENCE
+                                                              : COMMANDS_OF_PLANS;
+    if (asked->search == COMMANDS_OF_STAGES)
+        BASE_TRY(commands_tune_read_stages(context, arguments, plan, asked, error));
+    else {
+        BASE_TRY(commands_tune_refuse_lists(plan, error));
+        BASE_TRY(read_request(context, arguments, plan, &asked->request, error));
+    }
+    BASE_TRY(
+        commands_tune_options(context, arguments, asked->search, plan->values[SIM_TOPOLOGY], &asked->options, error));
+    if (asked->search == COMMANDS_OF_INFERENCE) return commands_tune_read_serving(arguments, asked, error);
+    if (context->page || base_argument(arguments, "--detail"))
+        asked->options.pareto |= !asked->request.search_saved && !asked->stages.assigns_layers;
+    return commands_tune_training(context->arena, arguments, plan, &asked->training, error);
+}
+
 static enum base_status tune(struct commands_context *context, const struct base_arguments *arguments,
                              struct base_text *out, struct base_error *error)
 {
-    struct tuner_request request;
-    struct tuner_options options;
+    struct commands_tune_asked asked = {.context = context, .arguments = arguments};
     struct tuner_space space;
-    struct reports_training training;
     const char *table = base_argument(arguments, "--enumerate"), *format;
     BASE_TRY(commands_profile(context, arguments, error));
     struct sim_plan_text plan;
@@ -312,30 +293,26 @@ static enum base_status tune(struct commands_context *context, const struct base
     search_stages(context, arguments, &plan);
     BASE_TRY(forget_inputs(context, arguments, &plan, error));
     BASE_TRY(commands_network(context, base_argument(arguments, "--network"), error));
-    if (commands_tunes_stages(&plan)) return commands_tune_stages(context, arguments, &plan, out, error);
-    BASE_TRY(commands_tune_refuse_lists(&plan, error));
-    BASE_TRY(read_request(context, arguments, &plan, &request, error));
-    if (commands_tunes_serving(arguments, &request.plan))
-        return commands_tune_serving(context, arguments, &request, out, error);
-    BASE_TRY(read_options(context, arguments, plan.values[SIM_TOPOLOGY], &options, error));
-    BASE_TRY(commands_tune_training(context->arena, arguments, &plan, &training, error));
+    BASE_TRY(read_asked(&asked, &plan, error));
     BASE_TRY(commands_tune_emit_format(arguments, &format, error));
     context->launches = format != NULL;
-    if (commands_lists_topologies(&request.plan)) {
-        struct commands_tune_asked asked = {context, &request, &options};
-        return commands_tune_topologies(context, arguments, &asked, out, error);
-    }
-    BASE_TRY(tuner_space_build(context->arena, context->cache, &request, &space, error));
-    BASE_TRY(commands_tune_take_risk(context, arguments, &space, &options, error));
-    commands_warn_of_version(context, context->arena, &plan);
-    if (sim_has_pipelines(plan.values[SIM_SOFTWARE]) && !sim_key_is_given(&plan, SIM_PIPELINE_STAGES))
+    const bool infers = asked.search == COMMANDS_OF_INFERENCE;
+    if (commands_lists_topologies(&plan) && !infers) return commands_tune_topologies(&asked, out, error);
+    struct tuner_options *options = &asked.options;
+    BASE_TRY(commands_tune_space(&asked, plan.values[SIM_TOPOLOGY], table ? NULL : options, &space, error));
+    BASE_TRY(commands_tune_take_risk(context, arguments, &space, options, error));
+    if (!infers) commands_warn_of_version(context, context->arena, &plan);
+    if (asked.search == COMMANDS_OF_PLANS && sim_has_pipelines(plan.values[SIM_SOFTWARE]) &&
+        !sim_key_is_given(&plan, SIM_PIPELINE_STAGES))
         commands_warn(context, "pipeline stages are not searched; use --pipeline-stages auto to search them, too");
-    if (table) return enumerate(context, &space, options.headroom_frac, table, out, error);
+    if (table) return enumerate(context, &space, options->headroom_frac, table, out, error);
     if (base_argument(arguments, "--fit") && space.mesh_key == SIM_ICI_MESH)
         return base_fail(error, BASE_INPUT,
                          "--fit: sizes T5X's model axis, and ici_mesh has none; leave one of them out");
-    if (base_argument(arguments, "--fit")) return fit(context, &space, &options, out, error);
-    return answer(context, arguments, &request, &space, &options, &training, out, error);
+    if (base_argument(arguments, "--fit")) return fit(context, &space, options, out, error);
+    const bool detailed = context->page || base_argument(arguments, "--detail");
+    options->looked_where = detailed && !asked.stages.assigns_layers ? reports_looked_new(context->arena) : NULL;
+    return answer(&asked, &space, options, out, error);
 }
 
 enum base_status commands_tune_run(struct commands_context *context, const struct base_arguments *arguments,

@@ -4,7 +4,9 @@
 
 #include <string.h>
 
-enum { MOST_VALUES = 4096 };
+/* A search of rule sets ends after so many full predictions, a minute or less, whatever the machine: the answer is the
+ * same. */
+enum { MOST_VALUES = 4096, MOST_TOP = 1000, MOST_RULE_PREDICTIONS = 200000 };
 
 /* ---- the space that is asked for ---- */
 
@@ -98,18 +100,22 @@ enum base_status commands_tune_headroom(struct base_arena *arena, const char *gi
                                  out, error);
 }
 
-enum base_status commands_tune_objective(const struct base_arguments *arguments, enum commands_search search,
-                                         enum tuner_objective *out, struct base_error *error)
+static enum base_status read_objective(const struct base_arguments *arguments, enum commands_search search,
+                                       enum tuner_objective *out, struct base_error *error)
 {
-    const char *names[TUNER_OBJECTIVE_COUNT + 1] = {[TUNER_OBJECTIVE_COUNT] = "latency_s"}; /* a search of inference */
-    const char *given = base_argument(arguments, "--objective");
-    int which = TUNER_TOKENS_PER_S;
-    for (int i = 0; i < TUNER_OBJECTIVE_COUNT; i++) names[i] = tuner_objective_name((enum tuner_objective)i);
-    if (given)
-        BASE_TRY(base_parse_word(given, "--objective", names, TUNER_OBJECTIVE_COUNT + (search == COMMANDS_OF_PLANS),
-                                 &which, error));
-    *out = (enum tuner_objective)which;
-    if (which == TUNER_PRICE && !base_argument(arguments, "--device-hour-price"))
+    static const enum tuner_objective of_inference[] = {TUNER_LATENCY_S, TUNER_TOKENS_PER_S};
+    const char *names[TUNER_OBJECTIVE_COUNT], *given = base_argument(arguments, "--objective");
+    const bool infers = search == COMMANDS_OF_INFERENCE;
+    const int count = infers                         ? BASE_COUNT(of_inference)
+                      : search == COMMANDS_OF_STAGES ? TUNER_LATENCY_S
+                                                     : TUNER_OBJECTIVE_COUNT; /* the last makes it one of inference */
+    int which;
+    *out = TUNER_TOKENS_PER_S;
+    if (!given) return BASE_OK;
+    for (int i = 0; i < count; i++) names[i] = tuner_objective_name(infers ? of_inference[i] : (enum tuner_objective)i);
+    BASE_TRY(base_parse_word(given, "--objective", names, count, &which, error));
+    *out = infers ? of_inference[which] : (enum tuner_objective)which;
+    if (*out == TUNER_PRICE && !base_argument(arguments, "--device-hour-price"))
         return base_fail(error, BASE_USAGE,
                          "--objective price: needs --device-hour-price P; there is no default price");
     return BASE_OK;
@@ -124,8 +130,8 @@ enum base_status commands_tune_training(struct base_arena *arena, const struct b
     return commands_training(arena, arguments, &plan->values[SIM_TOPOLOGY], 1, out, error);
 }
 
-enum base_status commands_tune_limits(const struct commands_context *context, const struct base_arguments *arguments,
-                                      double *time_limit_s, double *gap_frac, struct base_error *error)
+static enum base_status read_limits(const struct commands_context *context, const struct base_arguments *arguments,
+                                    double *time_limit_s, double *gap_frac, struct base_error *error)
 {
     const char *limit = base_argument(arguments, "--time-limit"), *gap = base_argument(arguments, "--gap");
     if (limit) BASE_TRY(base_parse_double(limit, "--time-limit", 0, 1e9, time_limit_s, error));
@@ -135,6 +141,30 @@ enum base_status commands_tune_limits(const struct commands_context *context, co
     if (limit && !context->now_s)
         return base_fail(error, BASE_INPUT, "--time-limit: this process has no clock; ask the command line or batch");
     return gap ? commands_tune_percent(context->arena, gap, "--gap (in percent)", 0, 90, gap_frac, error) : BASE_OK;
+}
+
+enum base_status commands_tune_options(const struct commands_context *context, const struct base_arguments *arguments,
+                                       enum commands_search search, const char *topology, struct tuner_options *out,
+                                       struct base_error *error)
+{
+    const char *top = base_argument(arguments, "--top");
+    int64_t count = 5;
+    *out = (struct tuner_options){.now_s = context->now_s,
+                                  .stop = context->stop,
+                                  .where = context->clock_where,
+                                  .progress = context->progress,
+                                  .progress_where = context->progress_where,
+                                  .no_bounds = base_argument(arguments, "--no-bounds") != NULL,
+                                  .no_integer_program = base_argument(arguments, "--no-integer-program") != NULL,
+                                  .pareto = search == COMMANDS_OF_INFERENCE || base_argument(arguments, "--pareto")};
+    BASE_TRY(read_objective(arguments, search, &out->objective, error));
+    if (top) BASE_TRY(base_parse_int(top, "--top", 1, MOST_TOP, &count, error));
+    BASE_TRY(commands_tune_headroom(context->arena, base_argument(arguments, "--headroom"), topology,
+                                    &out->headroom_frac, error));
+    BASE_TRY(read_limits(context, arguments, &out->time_limit_s, &out->gap_frac, error));
+    if (base_argument(arguments, "--search") && !(out->time_limit_s > 0)) out->prediction_limit = MOST_RULE_PREDICTIONS;
+    out->top = (int)count;
+    return BASE_OK;
 }
 
 enum base_status commands_tune_emit_format(const struct base_arguments *arguments, const char **out,

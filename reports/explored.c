@@ -9,7 +9,7 @@ struct reports_looked {
     struct base_arena *arena;
     struct plan {
         struct tuner_looked looked;
-        double tokens_per_s;
+        double tokens_per_s, latency_s;
         bool fits;
         int64_t number; /* in the order in which they were seen */
     } * plans;
@@ -58,7 +58,8 @@ void reports_looked_add(void *where, const struct tuner_looked *plan)
     if (all->count == 2 * REPORTS_MOST_LOOKED) keep_the_best(all);
     all->plans = base_grown(all->arena, all->plans, all->count, &all->capacity, sizeof *all->plans);
     const struct sim_prediction *p = plan->prediction;
-    all->plans[all->count++] = (struct plan){*plan, p ? p->tokens_per_s : 0, p && p->fits, all->seen_count++};
+    all->plans[all->count++] =
+        (struct plan){*plan, p ? p->tokens_per_s : 0, p ? p->latency_s : 0, p && p->fits, all->seen_count++};
     all->plans[all->count - 1].looked.prediction = NULL;
 }
 
@@ -72,28 +73,36 @@ static int index_of(const char **values, int *count, int limit, const char *valu
     return (*count)++;
 }
 
-void reports_put_column(struct base_json_writer *w, const char *key, const char *const *of_each, int64_t count)
-{
-    enum { MOST_VALUES = 512 };
-    const char *values[MOST_VALUES];
-    int value_count = 0, *of = base_new(w->text->arena, int, count + 1);
-    for (int64_t i = 0; i < count; i++) of[i] = index_of(values, &value_count, MOST_VALUES, of_each[i]);
-    base_json_open_inline(w, '{');
-    base_json_member_string(w, "key", key);
-    base_json_member_strings(w, "values", values, value_count);
-    base_json_member_ints(w, "of", of, count);
-    base_json_close(w, '}');
-}
-
+/* {"key", "values", "of"}: each value once, and for each plan which one it is. */
 static void put_column(struct base_json_writer *w, const struct reports_looked *all, const struct tuner_space *space,
                        enum sim_key key)
 {
-    const char **of_each = base_new(all->arena, const char *, all->count + 1);
+    enum { MOST_VALUES = 512 };
+    const char *values[MOST_VALUES];
+    int value_count = 0;
+    int *of = base_new(all->arena, int, all->count + 1);
     for (int i = 0; i < all->count; i++) {
-        struct sim_plan_text text = tuner_plan_text(space, all->plans[i].looked.plan);
-        of_each[i] = text.values[key] ? text.values[key] : "";
+        const struct sim_plan_text text = tuner_plan_text(space, all->plans[i].looked.plan);
+        of[i] = index_of(values, &value_count, MOST_VALUES, text.values[key] ? text.values[key] : "");
     }
-    reports_put_column(w, sim_plan_keys[key].name, of_each, all->count);
+    base_json_open_inline(w, '{');
+    base_json_member_string(w, "key", sim_plan_keys[key].name);
+    base_json_member_strings(w, "values", values, value_count);
+    base_json_member_ints(w, "of", of, all->count);
+    base_json_close(w, '}');
+}
+
+/* What varies, and what any reader looks for. */
+static void put_columns(struct base_json_writer *w, const struct reports_looked *all, const struct tuner_space *space)
+{
+    static const enum sim_key always[] = {SIM_RULES, SIM_NUM_MICROBATCHES, SIM_PIPELINE_STAGES, SIM_VIRTUAL_STAGES};
+    base_json_member_open(w, "columns", '[');
+    for (int d = 0; d < space->dimension_count; d++) {
+        bool shown = space->values[d].count > 1 || space->keys[d] == space->mesh_key;
+        for (int i = 0; i < BASE_COUNT(always); i++) shown = shown || space->keys[d] == always[i];
+        if (shown) put_column(w, all, space, space->keys[d]);
+    }
+    base_json_close(w, ']');
 }
 
 static double tokens_of(const struct reports_looked *all, const struct tuner_space *space, int i)
@@ -110,23 +119,26 @@ static double tokens_of(const struct reports_looked *all, const struct tuner_spa
 }
 
 void reports_put_looked(struct base_json_writer *w, struct reports_looked *all, const struct tuner_space *space,
-                        int64_t capacity_bytes, double headroom_frac)
+                        const struct tuner_options *asked, int64_t capacity_bytes)
 {
+    const bool infers = model_infers(space->step);
     keep_the_best(all);
     base_json_member_open(w, "looked_at", '{');
     if (all->count < all->seen_count) base_json_member_int(w, "cut_from_count", all->seen_count);
     base_json_member_int(w, "capacity_bytes", capacity_bytes);
-    base_json_member_double(w, "headroom_frac", headroom_frac); /* plans that leave less free are tight */
-    base_json_member_open(w, "columns", '[');
-    for (int d = 0; d < TUNER_DIMENSION_COUNT; d++) {
-        enum sim_key key = d == TUNER_SUBMESH ? space->mesh_key : tuner_key((enum tuner_dimension)d);
-        if (space->values[d].count > 1 || d == TUNER_SUBMESH || d == TUNER_RULES || d == TUNER_MICROBATCHES)
-            put_column(w, all, space, key);
+    base_json_member_double(w, "headroom_frac", asked->headroom_frac); /* plans that leave less free are tight */
+    if (asked->most_latency_s > 0) base_json_member_double(w, "max_latency_s", asked->most_latency_s);
+    if (asked->least_tokens_per_s > 0) base_json_member_double(w, "min_tokens_per_s", asked->least_tokens_per_s);
+    put_columns(w, all, space);
+    base_json_member_open_inline(w, "tokens_per_s", '['); /* of a bound: at most */
+    for (int i = 0; i < all->count; i++) {
+        const double tokens = tokens_of(all, space, i);
+        base_json_put_double(w, infers ? tokens : round(tokens));
     }
     base_json_close(w, ']');
-    base_json_member_open_inline(w, "tokens_per_s", '['); /* of a bound: at most */
-    for (int i = 0; i < all->count; i++) base_json_put_double(w, round(tokens_of(all, space, i)));
-    base_json_close(w, ']');
+    if (infers) base_json_member_open_inline(w, "latency_s", '[');
+    for (int i = 0; i < all->count && infers; i++) base_json_put_double(w, all->plans[i].latency_s);
+    if (infers) base_json_close(w, ']');
     base_json_member_open_inline(w, "peak_bytes", '['); /* of a bound: at least; 0: nobody asked */
     for (int i = 0; i < all->count; i++) base_json_put_int(w, (int64_t)all->plans[i].looked.peak_bytes);
     base_json_close(w, ']');

@@ -207,33 +207,18 @@ struct reports_pair {
 struct reports_pair *reports_join(struct base_arena *arena, const struct sim_timeline *measured,
                                   const struct sim_timeline *predicted);
 
-/* ---- a search of plans of inference (served_tuned.c) ---- */
-
-struct reports_served {
-    struct base_arena *arena;
-    bool detailed; /* with every plan that can be launched (served_looked.c) */
-    const struct tuner_serving_request *request;
-    const struct tuner_serving_result *result;
-    const struct reports_prediction *plans; /* of result->plans, with collectives */
-};
-/* Maximum number of explored plans in a search's page. */
-enum { REPORTS_MOST_LOOKED = 20000 };
-/* "cut_from_count" says how many plans there were, where not all of them are kept. */
-void reports_put_served_looked(struct base_json_writer *writer, const struct reports_served *report);
-void reports_served_json(const struct reports_served *report, enum base_json_layout layout, struct base_text *out);
-void reports_served_text(const struct reports_served *report, struct base_text *out);
-
 /* ---- a search (tuned.c) ---- */
 
+/* Maximum number of explored plans in a search's page. */
+enum { REPORTS_MOST_LOOKED = 20000 };
 /* The plans that a search looked at by themselves: tuner_options.looked and its `where`. Of more than
  * REPORTS_MOST_LOOKED those that fit are kept before others, predicted ones before those that a bound decided, faster
  * ones before slower ones. */
 struct reports_looked *reports_looked_new(struct base_arena *arena);
 void reports_looked_add(void *where, const struct tuner_looked *plan);
-/* A column of such a list: {"key", "values", "of"}, each value once and for each plan which one it is. */
-void reports_put_column(struct base_json_writer *writer, const char *key, const char *const *of_each, int64_t count);
+/* "cut_from_count" says how many plans there were, where not all of them are kept. */
 void reports_put_looked(struct base_json_writer *w, struct reports_looked *looked, const struct tuner_space *space,
-                        int64_t capacity_bytes, double headroom_frac);
+                        const struct tuner_options *asked, int64_t capacity_bytes);
 
 /* The real compiler's answer for a plan (verify_report.c), and the prediction as compiled. */
 struct reports_judged {
@@ -271,8 +256,7 @@ struct reports_tuned {
     struct base_arena *arena;
     const struct tuner_space *space;
     const struct tuner_result *result;
-    enum tuner_objective objective;
-    double headroom_frac;                         /* of a device's memory, which the ranked plans leave free */
+    const struct tuner_options *options;
     struct reports_training training;             /* --train-tokens, --device-hour-price */
     const struct reports_prediction *plans;       /* of result->plans, with collectives */
     const struct tuner_comparison *why;           /* comparison of the best with the second; or NULL */
@@ -284,7 +268,6 @@ struct reports_tuned {
     struct reports_looked *looked;          /* --detail, or NULL */
     bool warned;                            /* some features are not modelled: "no plan fits" is then unproven */
     bool simulated;                         /* --network simulated: ranked with collectives sent link by link */
-    double risk_frac;                       /* --risk */
     const struct sim_confidence *guarantee; /* of the best, with --risk; or NULL */
 };
 void reports_tuned_json(const struct reports_tuned *report, enum base_json_layout layout, struct base_text *out);
@@ -322,7 +305,6 @@ void reports_choices_json(const struct reports_choice *choices, int count, enum 
                           enum base_json_layout layout, struct base_text *out);
 /* Common keys of all plans of a space (tuned.c). */
 struct sim_plan_text reports_space_said(const struct tuner_space *space);
-struct sim_plan_text reports_stages_said(const struct tuner_stages_result *result); /* (staged_tuned.c) */
 /* "submesh 4,2,2,1 (data 16 x model 16), rules standard:2,1, …" (tuned.c) */
 void reports_put_found(struct base_arena *arena, const struct tuner_space *space, const struct tuner_found *found,
                        struct base_text *out);
@@ -339,25 +321,6 @@ struct reports_beside {
 /* Time by part, the operations that differ most, memory. One page; all operations in JSON. */
 void reports_beside_page(const struct reports_beside *beside, enum reports_format format, struct base_text *out);
 void reports_beside_json(const struct reports_beside *beside, enum base_json_layout layout, struct base_text *out);
-
-/* ---- plans with stages (staged_tuned.c) ---- */
-
-struct reports_staged {
-    struct base_arena *arena;
-    const struct tuner_stages_request *request;
-    const struct tuner_stages_result *result;
-    const struct reports_prediction *plans; /* of the best ones, in full */
-    struct reports_training training;
-    const char *launch_format, *launch; /* of the best one; or NULL */
-    bool detailed;                      /* with every plan that was looked at; of the JSON document */
-    double risk_frac;                   /* --risk; 0: none */
-};
-/* "16 stages of 3 chunks, num_microbatches 96, remat_policy selective": the chosen values of a plan. */
-const char *reports_staged_words(const struct reports_staged *staged, const struct tuner_staged_plan *plan);
-void reports_staged_text(const struct reports_staged *staged, struct base_text *out);
-void reports_staged_json(const struct reports_staged *staged, enum base_json_layout layout, struct base_text *out);
-/* Every plan of the space, a row for sweep each. */
-void reports_staged_csv(const struct tuner_stages_result *space, double headroom_frac, struct base_text *out);
 
 /* ---- accuracy of a sweep (accuracy.c) ---- */
 

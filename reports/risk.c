@@ -9,7 +9,7 @@ bool reports_tuned_is_told_apart(const struct reports_tuned *r, int rank)
 {
     const struct sim_prediction *best = &r->result->plans[0].prediction, *other = &r->result->plans[rank].prediction;
     double ratio = best->tokens_per_s / other->tokens_per_s;
-    if (r->objective == TUNER_STEP_S) ratio = other->step_s / best->step_s;
+    if (r->options->objective == TUNER_STEP_S) ratio = other->step_s / best->step_s;
     return ratio - 1 >= sim_indifference_threshold_frac(r->plans[0].confidence);
 }
 
@@ -39,37 +39,31 @@ void reports_tuned_apart_text(const struct reports_tuned *r, struct base_text *o
 
 /* ---- the user's request ---- */
 
-void reports_put_risk(struct base_json_writer *w, double risk_frac, double headroom_frac,
-                      const struct sim_confidence *guarantee)
-{
-    base_json_member_open(w, "risk", '{');
-    base_json_member_double(w, "risk_frac", risk_frac);
-    base_json_member_double(w, "headroom_frac", headroom_frac);
-    base_json_member_double(w, "fits_probability_frac", guarantee->fits_probability_frac);
-    base_json_member_double(w, "guaranteed_tokens_per_s", guarantee->tokens_per_s.low);
-    base_json_member_string(w, "rests_on", guarantee->rests_on);
-    base_json_close(w, '}');
-}
-
 void reports_put_uncertain(struct base_json_writer *w, const struct reports_tuned *r)
 {
-    if (r->guarantee) reports_put_risk(w, r->risk_frac, r->headroom_frac, r->guarantee);
+    const struct sim_confidence *guarantee = r->guarantee;
+    if (guarantee) {
+        base_json_member_open(w, "risk", '{');
+        base_json_member_double(w, "risk_frac", r->options->risk_frac);
+        base_json_member_double(w, "headroom_frac", r->options->headroom_frac);
+        base_json_member_double(w, "fits_probability_frac", guarantee->fits_probability_frac);
+        base_json_member_double(w, "guaranteed_tokens_per_s", guarantee->tokens_per_s.low);
+        base_json_member_string(w, "rests_on", guarantee->rests_on);
+        base_json_close(w, '}');
+    }
     if (r->result->memory_worth_s_per_byte > 0)
         base_json_member_double(w, "memory_worth_s_per_gib", r->result->memory_worth_s_per_byte * 0x1p30);
 }
 
-void reports_risk_text(double risk_frac, const struct sim_confidence *guarantee, struct base_text *out)
-{
-    base_putf(out,
-              "\nAt a risk of %.3g %%: the best is %.1f %% likely to fit, and has at least %s target "
-              "tokens/s with 95 %%\n    (%s)\n",
-              100 * risk_frac, 100 * guarantee->fits_probability_frac, base_count(guarantee->tokens_per_s.low),
-              guarantee->rests_on);
-}
-
 void reports_uncertain_text(const struct reports_tuned *r, struct base_text *out)
 {
-    if (r->guarantee) reports_risk_text(r->risk_frac, r->guarantee, out);
+    const struct sim_confidence *guarantee = r->guarantee;
+    if (guarantee)
+        base_putf(out,
+                  "\nAt a risk of %.3g %%: the best is %.1f %% likely to fit, and has at least %s target "
+                  "tokens/s with 95 %%\n    (%s)\n",
+                  100 * r->options->risk_frac, 100 * guarantee->fits_probability_frac,
+                  base_count(guarantee->tokens_per_s.low), guarantee->rests_on);
     if (r->result->memory_worth_s_per_byte > 0)
         base_putf(out, "\nOne more GiB per device would save about %s a step: less recomputation or communication.\n",
                   base_seconds(r->result->memory_worth_s_per_byte * 0x1p30));

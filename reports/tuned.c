@@ -6,46 +6,68 @@
 
 /* ---- the space as a table ---- */
 
-static void put_row(const struct tuner_space *space, struct tuner_plan plan, double headroom_frac, int64_t id,
-                    struct base_text *line)
+struct table {
+    void (*put)(void *where, const char *bytes, size_t length);
+    void *where;
+    double headroom_frac;
+    int64_t id;
+    struct base_text line;
+};
+
+static void flush(struct table *table)
 {
-    struct sim_plan_text text = tuner_plan_text(space, plan);
-    base_putf(line, "%lld", (long long)id);
+    table->put(table->where, table->line.data, table->line.length);
+    table->line.length = 0;
+}
+
+static void put_row(const struct tuner_space *space, struct tuner_plan plan, struct table *table)
+{
+    const struct sim_plan_text text = tuner_plan_text(space, plan);
+    base_putf(&table->line, "%lld", (long long)table->id++);
     for (int k = 0; k < SIM_KEY_COUNT; k++) {
-        const char *value = text.values[k];
-        base_put(line, ",");
-        if (value) base_put_csv(line, value);
+        base_put(&table->line, ",");
+        if (text.values[k]) base_put_csv(&table->line, text.values[k]);
     }
-    base_put(line, ",");
-    base_put_double(line, headroom_frac);
-    base_put(line, "\n");
+    base_put(&table->line, ",");
+    base_put_double(&table->line, table->headroom_frac);
+    base_put(&table->line, "\n");
+    flush(table);
 }
 
 void reports_space_csv(const struct tuner_space *space, double headroom_frac,
                        void (*put)(void *where, const char *bytes, size_t length), void *where)
 {
-    struct base_text line = {.arena = space->arena};
-    int64_t id = 0;
-    base_put(&line, "id");
-    for (int k = 0; k < SIM_KEY_COUNT; k++) base_putf(&line, ",%s", sim_plan_keys[k].name);
-    base_put(&line, ",headroom_frac\n");
+    struct table table = {put, where, headroom_frac, 0, {.arena = space->arena}};
+    base_put(&table.line, "id");
+    for (int k = 0; k < SIM_KEY_COUNT; k++) base_putf(&table.line, ",%s", sim_plan_keys[k].name);
+    base_put(&table.line, ",headroom_frac\n");
+    flush(&table);
+    for (int i = 0; i < space->plan_count && space->stages; i++)
+        put_row(space, (struct tuner_plan){i, 0, 0, 0}, &table);
     for (int g = 0; g < space->group_count; g++)
         for (int s = 0; s < tuner_group_submesh_count(space, g); s++)
-            for (int m = 0; m < tuner_group_microbatch_count(space, g); m++) {
-                if (!tuner_group_takes(space, g, m)) continue;
-                put(where, line.data, line.length);
-                line.length = 0;
-                put_row(space, (struct tuner_plan){g, s, m, 0}, headroom_frac, id++, &line);
-            }
-    put(where, line.data, line.length);
+            for (int m = 0; m < tuner_group_microbatch_count(space, g); m++)
+                if (tuner_group_takes(space, g, m)) put_row(space, (struct tuner_plan){g, s, m, 0}, &table);
+}
+
+/* The batches of a search over them. */
+static const struct tuner_values *batches_of(const struct tuner_space *space)
+{
+    int d = 0;
+    while (space->keys[d] != SIM_BATCH_SIZE) d++;
+    return &space->values[d];
 }
 
 static void put_line_of_table(const struct reports_tuned *r, const char *rank, const struct tuner_found *f,
                               struct base_text *out)
 {
-    base_putf(out, "%5s %15s %10s %11s %11s  ", rank, base_count(f->prediction.tokens_per_s),
-              base_seconds(f->prediction.step_s), base_bytes(f->prediction.memory.peak_bytes),
-              base_bytes(f->prediction.free_bytes));
+    if (model_infers(r->space->step)) {
+        reports_tuned_served_row(r, rank, f, out);
+        return;
+    }
+    base_putf(out, "%5s %15s %10s %11s %11s %6.1f %%  ", rank, base_count(f->prediction.tokens_per_s),
+              base_seconds(f->prediction.step_s), base_bytes(tuner_needed_bytes(&f->prediction)),
+              base_bytes(f->prediction.free_bytes), 100 * f->prediction.mfu_frac);
     if (r->training.device_hour_price > 0)
         base_putf(out, "%12s  ",
                   reports_price_words(r->arena, reports_length_of_run(&r->training, &f->prediction).price));
@@ -70,7 +92,7 @@ static bool is_alike(const struct reports_tuned *r, const struct tuner_found *a,
 static const char *words_of(const struct reports_tuned *r, const struct tuner_found *f)
 {
     struct sim_plan_text text = tuner_plan_text(r->space, f->plan);
-    return reports_rule_words(r->arena, reports_tuned_value(r->space, &text, TUNER_RULES));
+    return text.values[SIM_RULES] ? reports_rule_words(r->arena, text.values[SIM_RULES]) : "";
 }
 
 /* The other rules of plans that are alike, each name once: rule sets without a name may read the same. */
@@ -119,7 +141,13 @@ static void put_newest(const struct reports_tuned *r, struct base_text *out)
 
 static void put_table(const struct reports_tuned *r, struct base_text *out)
 {
-    base_putf(out, "\n      %15s %10s %11s %11s  ", "target tokens/s", "step", "peak", "free");
+    if (model_infers(r->space->step)) {
+        base_put(out, "\n");
+        reports_tuned_served_heading(out);
+        put_lines(r, r->result->plans, r->result->plan_count, ARE_RANKED, out);
+        return;
+    }
+    base_putf(out, "\n      %15s %10s %11s %11s %8s  ", "target tokens/s", "step", "peak", "free", "MFU");
     if (r->training.device_hour_price > 0) base_putf(out, "%12s  ", "price");
     base_put(out, "plan\n");
     put_lines(r, r->result->plans, r->result->plan_count, ARE_RANKED, out);
@@ -130,7 +158,7 @@ static void put_tight(const struct reports_tuned *r, struct base_text *out)
 {
     const struct tuner_result *result = r->result;
     base_putf(out, "\n%s, but tight: under %.3g %% of a device's memory stays free (--headroom 0 ranks these, too)\n",
-              result->plan_count ? "Faster" : "They fit", 100 * r->headroom_frac);
+              result->plan_count ? "Faster" : "They fit", 100 * r->options->headroom_frac);
     put_lines(r, result->tight, result->tight_count, ARE_TIGHT, out);
     if (result->tight_as_met)
         base_put(out, "The search found these by the way; --headroom 0 searches for the fastest of them.\n");
@@ -139,61 +167,39 @@ static void put_tight(const struct reports_tuned *r, struct base_text *out)
 /* The reason why the plan is not ranked: memory, or the headroom. */
 static void put_missing(const struct reports_tuned *r, const struct sim_prediction *p, struct base_text *out)
 {
-    double headroom = r->headroom_frac * (double)p->memory.capacity_bytes, left = (double)p->free_bytes;
+    double headroom = r->options->headroom_frac * (double)p->memory.capacity_bytes, left = (double)p->free_bytes;
     const struct reports_shortage shortage = reports_shortage_of(p);
     if (!p->fits) base_put(out, reports_missing_words(r->arena, &shortage));
     else
         base_putf(out, "it fits, but leaves %s less than the headroom of %.3g %%", base_bytes(headroom - left),
-                  100 * r->headroom_frac);
+                  100 * r->options->headroom_frac);
 }
 
 static void put_front_table(const struct reports_tuned *r, struct base_text *out)
 {
-    base_putf(out, "\nSpeed against peak memory: each of these plans %s than all that need no more\n",
-              r->objective == TUNER_STEP_S ? "takes less time per step" : "does more target tokens/s");
+    base_putf(out, "\nSpeed against peak memory: each of these plans %s than all%s that need no more\n",
+              r->options->objective == TUNER_STEP_S ? "takes less time per step" : "does more target tokens/s",
+              r->result->counts.open ? " decided ones" : "");
     for (int i = 0; i < r->result->front_count; i++) {
         const struct tuner_found *f = &r->result->front[i];
         base_putf(out, "    %12s target tokens/s %11s  ", base_count(f->prediction.tokens_per_s),
-                  base_bytes(f->prediction.memory.peak_bytes));
+                  base_bytes(tuner_needed_bytes(&f->prediction)));
         reports_tuned_put_plan(r, f, out);
         base_put(out, "\n");
     }
 }
 
-static void put_proof(const struct reports_tuned *r, struct base_text *out)
+/* What decided the plans of the space. */
+static void put_counts(const struct reports_tuned *r, struct base_text *out)
 {
-    const struct tuner_result *result = r->result;
-    const struct tuner_counts *c = &result->counts;
-    double all = (double)r->space->plan_count;
-    if (result->unasked)
-        base_putf(out, "Not proven: only %s that were found were checked against the newest compiler.\n",
-                  result->plan_count ? "the fastest plans" : "plans");
-    else if (!result->proven_optimal && result->proven_within_frac < 1 && result->plan_count)
-        base_putf(out, "Proven within %.3g %%: no plan of the space is better by more.\n", 100 * result->gap_frac);
-    else if (result->proven_optimal && result->plan_count)
-        base_putf(out, "Proven: no plan of the space%s is better.\n",
-                  result->refused_count ? " that the newest compiler takes" : "");
-    else if (result->proven_optimal && r->warned)
-        base_put(out, "No plan of the space fits, subject to the warnings above.\n");
-    else if (result->proven_optimal)
-        base_put(out, result->tight_count ? "Proven: no plan of the space leaves the headroom.\n"
-                                          : "Proven: no plan of the space fits.\n");
-    else if (result->plan_count && result->gap_frac < 1)
-        base_putf(out, "Not proven: the search was ended before its end; the best plan is at most %.1f %% better.\n",
-                  reports_faster_percent(result->gap_frac));
-    else if (result->plan_count)
-        base_put(out, "Not proven: the search ended early, before it had a bound on better plans.\n");
-    else base_put(out, "The search was ended before it found a plan that fits.\n");
-    if (r->space->search_rules && result->plan_count > 1)
-        base_put(out, "Of unnamed rule sets only the best was searched for: other good ones may be missing.\n");
-    if (r->space->saved.value) base_put(out, "Of remat by tensor the best policy of each plan is ranked.\n");
-    base_putf(
-        out,
-        "Of %lld plans %lld were predicted in full (%.1f %%); bounds on time decided %lld, bounds on memory %lld, ",
-        (long long)r->space->plan_count, (long long)(c->evaluated - c->looked_at),
-        100 * (double)(c->evaluated - c->looked_at) / all, (long long)c->by_time, (long long)c->by_memory);
-    if (c->programs) base_putf(out, "integer programs %lld, ", (long long)c->by_program);
-    base_putf(out, "a plan of the same mesh in another order %lld", (long long)c->by_sibling);
+    const struct tuner_counts *c = &r->result->counts;
+    const int64_t predicted = c->evaluated - c->looked_at;
+    base_putf(out,
+              "Of %lld plans %lld were predicted in full (%.1f %%); bounds on time decided %lld, bounds on memory %lld",
+              (long long)r->space->plan_count, (long long)predicted,
+              100 * (double)predicted / (double)r->space->plan_count, (long long)c->by_time, (long long)c->by_memory);
+    if (c->programs || c->by_program) base_putf(out, ", integer programs %lld", (long long)c->by_program);
+    if (!r->space->stages) base_putf(out, ", a plan of the same mesh in another order %lld", (long long)c->by_sibling);
     if (c->open) base_putf(out, "; %lld are open", (long long)c->open);
     base_put(out, ".\n");
     if (c->looked_at > c->for_tight)
@@ -202,6 +208,46 @@ static void put_proof(const struct reports_tuned *r, struct base_text *out)
     if (c->for_tight)
         base_putf(out, "%lld more were predicted by a second search, of plans that fit and leave less.\n",
                   (long long)c->for_tight);
+    if (!c->assignments) return;
+    base_putf(out, "Layers went to stages in %lld ways that were predicted; the others cannot be better",
+              (long long)c->assignments);
+    base_putf(out, c->undecided ? ", except in %lld %s.\n" : ".\n", (long long)c->undecided,
+              c->undecided == 1 ? "plan" : "plans");
+}
+
+static void put_proof(const struct reports_tuned *r, struct base_text *out)
+{
+    const struct tuner_result *result = r->result;
+    if (result->unasked)
+        base_putf(out, "Not proven: only %s that were found were checked against the newest compiler.\n",
+                  result->plan_count ? "the fastest plans" : "plans");
+    else if (!result->proven_optimal && result->proven_within_frac < 1 && result->plan_count)
+        base_putf(out, "Proven within %.3g %%: no plan of the space is better by more.\n", 100 * result->gap_frac);
+    else if (result->proven_optimal && result->plan_count)
+        base_putf(out, "Proven: no plan of the space%s is better.\n",
+                  result->refused_count ? " that the newest compiler takes" : "");
+    else if (result->proven_optimal && result->counts.out_of_bounds)
+        base_putf(out, "Proven: none of the %lld plans that fit is within them.\n",
+                  (long long)result->counts.out_of_bounds);
+    else if (result->proven_optimal && r->warned)
+        base_put(out, "No plan of the space fits, subject to the warnings above.\n");
+    else if (result->proven_optimal)
+        base_put(out, result->tight_count ? "Proven: no plan of the space leaves the headroom.\n"
+                                          : "Proven: no plan of the space fits.\n");
+    else if (r->space->stages && result->bound_violations)
+        base_put(out, "Not proven: a prediction undercut its bound.\n");
+    else if (result->plan_count && result->gap_frac < 1)
+        base_putf(out, "Not proven: %s; the best plan is at most %.3g %% better.\n",
+                  result->counts.undecided ? "other layers of stages were not all tried"
+                                           : "the search was ended before its end",
+                  reports_faster_percent(result->gap_frac));
+    else if (result->plan_count)
+        base_put(out, "Not proven: the search ended early, before it had a bound on better plans.\n");
+    else base_put(out, "The search was ended before it found a plan that fits.\n");
+    if (r->space->search_rules && result->plan_count > 1)
+        base_put(out, "Of unnamed rule sets only the best was searched for: other good ones may be missing.\n");
+    if (r->space->saved.value) base_put(out, "Of remat by tensor the best policy of each plan is ranked.\n");
+    (model_infers(r->space->step) ? reports_tuned_served_counts : put_counts)(r, out);
 }
 
 /* A topology where a plan fits. */
@@ -225,19 +271,24 @@ static void put_verdict(const struct reports_tuned *r, struct base_text *out)
         base_put(out, "Best: ");
         reports_tuned_put_plan(r, &result->plans[0], out);
         base_put(out, "\n");
-        const int batch = r->space->groups[result->plans[0].plan.group].batch;
-        if (r->space->batch_auto && batch == r->space->values[TUNER_BATCH].count - 1)
+        const struct tuner_values *batches = batches_of(r->space);
+        const struct sim_plan_text best = tuner_plan_text(r->space, result->plans[0].plan);
+        if (r->space->batch_auto && !strcmp(best.values[SIM_BATCH_SIZE], batches->values[batches->count - 1]))
             base_put(out, "That is the largest batch of the search; a larger one may be faster.\n");
         return;
     }
-    if (result->tight_count) base_putf(out, "Nothing fits with %.3g %% headroom.\n", 100 * r->headroom_frac);
+    if (result->counts.out_of_bounds) {
+        base_put(out, "No plan is within the bounds.\n");
+        return;
+    }
+    if (result->tight_count) base_putf(out, "Nothing fits with %.3g %% headroom.\n", 100 * r->options->headroom_frac);
     else base_put(out, result->proven_optimal ? "Nothing fits.\n" : "No plan that fits was found.\n");
     if (!result->has_nearest) return;
     base_put(out, "Nearest: ");
     reports_tuned_put_plan(r, &result->nearest, out);
     const struct reports_shortage shortage = reports_shortage_of(&result->nearest.prediction);
-    base_putf(out, "\n         needs %s of %s on each device, ", base_bytes(shortage.needed_bytes),
-              base_bytes(shortage.limit_bytes));
+    base_putf(out, "\n         needs %s%s of %s on each device, ", result->nearest_is_bound ? "at least " : "",
+              base_bytes(shortage.needed_bytes), base_bytes(shortage.limit_bytes));
     put_missing(r, &result->nearest.prediction, out);
     base_put(out, "\n");
     put_wider(r, out);
@@ -266,11 +317,6 @@ static int best_alternative(const struct reports_tuned *r, enum tuner_dimension 
     return best;
 }
 
-static enum sim_key key_of(const struct tuner_space *space, int dimension)
-{
-    return dimension == TUNER_SUBMESH ? space->mesh_key : tuner_key((enum tuner_dimension)dimension);
-}
-
 static void put_sensitivity_text(const struct reports_tuned *r, struct base_text *out)
 {
     enum { SHOWN = 3 };
@@ -278,38 +324,31 @@ static void put_sensitivity_text(const struct reports_tuned *r, struct base_text
     double best = r->result->plans[0].prediction.tokens_per_s;
     base_put(out, "\nThe best with one choice changed\n");
     for (int d = 0; d < TUNER_DIMENSION_COUNT; d++) {
-        const enum sim_key key = key_of(r->space, d);
+        const enum sim_key key = r->space->keys[d];
         int shown = 0;
         for (int i; shown < SHOWN && (i = best_alternative(r, (enum tuner_dimension)d, done)) >= 0; shown++) {
             const struct tuner_alternative *a = &r->alternatives[i];
             done[i] = true;
             base_putf(out, "    %-24s %-16s %+7.1f %%%s\n", shown ? "" : sim_plan_keys[key].name, a->value,
                       100 * (a->prediction.tokens_per_s / best - 1),
-                      !a->prediction.fits                                 ? ", but does not fit"
-                      : sim_leaves_free(&a->prediction, r->headroom_frac) ? ""
-                                                                          : ", but tight");
+                      !a->prediction.fits                                          ? ", but does not fit"
+                      : sim_leaves_free(&a->prediction, r->options->headroom_frac) ? ""
+                                                                                   : ", but tight");
         }
     }
-}
-
-/* Range of a search over the batch. */
-static void put_batches(const struct tuner_space *space, struct base_text *out)
-{
-    const struct tuner_values *batches = &space->values[TUNER_BATCH];
-    base_putf(out, "batch_size is one of");
-    for (int i = 0; i < batches->count; i++) base_putf(out, "%s %s", i ? "," : "", batches->values[i]);
-    base_put(out, "; --batch-size lists others\n");
 }
 
 /* Common keys of all plans; a searched key has no value here, not even its default. */
 struct sim_plan_text reports_space_said(const struct tuner_space *space)
 {
     struct sim_plan_text shared = space->plan;
-    for (int d = 0; d < TUNER_DIMENSION_COUNT; d++)
-        if (space->values[d].count == 1) shared.values[key_of(space, d)] = space->values[d].values[0];
-    shared = reports_said_filled(shared);
-    for (int d = 0; d < TUNER_DIMENSION_COUNT; d++)
-        if (space->values[d].count > 1) shared.values[key_of(space, d)] = NULL;
+    for (int d = 0; d < space->dimension_count; d++)
+        if (space->values[d].count == 1) shared.values[space->keys[d]] = space->values[d].values[0];
+    if (model_infers(space->step)) /* remat is of training */
+        shared.values[SIM_REMAT_POLICY] = NULL;
+    else shared = reports_said_filled(shared);
+    for (int d = 0; d < space->dimension_count; d++)
+        if (space->values[d].count > 1) shared.values[space->keys[d]] = NULL;
     return shared;
 }
 
@@ -317,16 +356,29 @@ static void put_shared(const struct tuner_space *space, struct base_text *out)
 {
     const struct sim_plan_text said = reports_space_said(space);
     reports_put_shared(&said, out);
-    if (space->batch_auto) put_batches(space, out);
-    base_put(out, "\n");
+    const struct tuner_values *batches = batches_of(space);
+    if (space->batch_auto) base_put(out, "batch_size is one of");
+    for (int i = 0; i < batches->count && space->batch_auto; i++)
+        base_putf(out, "%s %s", i ? "," : "", batches->values[i]);
+    base_put(out, space->batch_auto ? "; --batch-size lists others\n\n" : "\n");
+}
+
+static void put_heading(const struct reports_tuned *r, struct base_text *out)
+{
+    const struct tuner_space *space = r->space;
+    base_putf(out, "%s on %s: %lld plan%s", space->plan.values[SIM_MODEL], space->plan.values[SIM_TOPOLOGY],
+              (long long)space->plan_count, space->plan_count == 1 ? "" : "s");
+    if (space->stages) base_put(out, " with stages\n");
+    else if (model_infers(space->step))
+        base_putf(out, " of inference, step %s, by %s\n", reports_step_name(space->step),
+                  tuner_objective_name(r->options->objective));
+    else base_putf(out, ", %lld rule set%s\n", (long long)space->rule_set_count, space->rule_set_count == 1 ? "" : "s");
 }
 
 void reports_tuned_text(const struct reports_tuned *r, struct base_text *out)
 {
     const struct tuner_space *space = r->space;
-    base_putf(out, "%s on %s: %lld plan%s, %lld rule set%s\n", space->plan.values[SIM_MODEL],
-              space->plan.values[SIM_TOPOLOGY], (long long)space->plan_count, space->plan_count == 1 ? "" : "s",
-              (long long)space->rule_set_count, space->rule_set_count == 1 ? "" : "s");
+    put_heading(r, out);
     put_shared(space, out);
     put_verdict(r, out);
     put_proof(r, out);
@@ -339,7 +391,7 @@ void reports_tuned_text(const struct reports_tuned *r, struct base_text *out)
     put_newest(r, out);
     if (r->result->tight_count) put_tight(r, out);
     reports_uncertain_text(r, out);
-    if (r->result->front) put_front_table(r, out);
+    if (r->result->front) (model_infers(space->step) ? reports_tuned_served_front : put_front_table)(r, out);
     if (r->why) reports_tuned_why_text(r, out);
     if (r->result->plan_count && r->result->has_unfit) put_unfit_text(r, out);
     if (r->alternatives) put_sensitivity_text(r, out);
@@ -370,7 +422,7 @@ void reports_fit_json(const struct reports_tuned *r, const struct tuner_fit_row 
     base_json_key(&w, "smallest_model_axis");
     if (smallest >= 0) base_json_put_int(&w, model_axis(&rows[smallest]));
     else base_json_put_null(&w);
-    base_json_member_double(&w, "headroom_frac", r->headroom_frac); /* of a device's memory that stays free */
+    base_json_member_double(&w, "headroom_frac", r->options->headroom_frac); /* of a device's memory that stays free */
     base_json_member_open(&w, "sizes", '[');
     for (int i = 0; i < count; i++) {
         const struct sim_prediction *p = &rows[i].best.prediction;
@@ -401,7 +453,8 @@ void reports_fit_text(const struct reports_tuned *r, const struct tuner_fit_row 
                   least == 1 ? "" : "s");
     else base_putf(out, "%s does not fit on %s, however it is partitioned.\n", model, topology);
     put_shared(r->space, out);
-    base_putf(out, "The prediction of memory decides, with %.3g %% headroom (--headroom).\n\n", 100 * r->headroom_frac);
+    base_putf(out, "The prediction of memory decides, with %.3g %% headroom (--headroom).\n\n",
+              100 * r->options->headroom_frac);
     base_putf(out, "    %-20s %15s  %s\n", "mesh", "target tokens/s", "the fastest plan that fits there");
     for (int i = 0; i < count; i++) {
         const struct sim_prediction *p = &rows[i].best.prediction;

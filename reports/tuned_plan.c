@@ -1,57 +1,65 @@
-/* One plan of a search in words: its mesh, its rules, and other searched values. */
+/* One plan of a search in words: its mesh and rules, or its stages, and other searched values. */
 #include "reports/tuned.h"
 
 #include <string.h>
 
-/* ---- plans ---- */
-
-static bool varies(const struct tuner_space *space, enum tuner_dimension d)
+static const char *value_of(const struct sim_plan_text *text, enum sim_key key)
 {
-    return space->values[d].count > 1;
-}
-
-const char *reports_tuned_value(const struct tuner_space *space, const struct sim_plan_text *text,
-                                enum tuner_dimension d)
-{
-    enum sim_key key = d == TUNER_SUBMESH ? space->mesh_key : tuner_key(d);
     return text->values[key] ? text->values[key] : "";
 }
 
-static struct tuner_shape shape_of(const struct tuner_space *space, struct tuner_plan plan)
+/* "16 stages of 3 chunks, num_microbatches 96, remat_policy selective" */
+static void put_staged(const struct reports_tuned *r, const struct sim_plan_text *text, struct base_text *out)
 {
-    return space->shapes[space->groups[plan.group].shape];
+    const char *chunks = value_of(text, SIM_VIRTUAL_STAGES), *stages = value_of(text, SIM_PIPELINE_STAGES);
+    base_putf(out, "%s stage%s", stages, strcmp(stages, "1") ? "s" : "");
+    if (*chunks && strcmp(chunks, "1") != 0) base_putf(out, " of %s chunks", chunks);
+    for (int d = TUNER_STAGED_COUNT - 1; d >= 0; d--) {
+        const enum sim_key key = r->space->keys[d];
+        const bool said = key == SIM_PIPELINE_STAGES || key == SIM_VIRTUAL_STAGES;
+        if (!said && text->values[key] && r->space->values[d].count > 1)
+            base_putf(out, ", %s %s", sim_plan_keys[key].name, text->values[key]);
+    }
+    if (text->values[SIM_PIPELINE_LAYERS])
+        base_putf(out, ", %s %s", sim_plan_keys[SIM_PIPELINE_LAYERS].name, text->values[SIM_PIPELINE_LAYERS]);
 }
 
-/* ---- text ---- */
-
-static void put_varying(const struct reports_tuned *r, struct tuner_plan plan, struct base_text *out)
+static void put_varying(const struct reports_tuned *r, const struct sim_plan_text *text, struct base_text *out)
 {
-    struct sim_plan_text text = tuner_plan_text(r->space, plan);
     for (int d = 0; d < TUNER_SUBMESH; d++)
-        if (varies(r->space, (enum tuner_dimension)d))
-            base_putf(out, ", %s %s", sim_plan_keys[tuner_key((enum tuner_dimension)d)].name,
-                      reports_tuned_value(r->space, &text, (enum tuner_dimension)d));
+        if (r->space->values[d].count > 1)
+            base_putf(out, ", %s %s", sim_plan_keys[r->space->keys[d]].name, value_of(text, r->space->keys[d]));
 }
 
 void reports_tuned_put_plan(const struct reports_tuned *r, const struct tuner_found *found, struct base_text *out)
 {
-    struct sim_plan_text text = tuner_plan_text(r->space, found->plan);
-    struct tuner_shape shape = shape_of(r->space, found->plan);
-    const char *mesh = topo_axes_describe(r->arena, &shape.axes),
-               *microbatches = reports_tuned_value(r->space, &text, TUNER_MICROBATCHES);
-    if (r->space->mesh_key == SIM_ICI_MESH) base_putf(out, "mesh %s", mesh);
+    const struct tuner_space *space = r->space;
+    const struct sim_plan_text text = tuner_plan_text(space, found->plan);
+    if (space->stages) {
+        put_staged(r, &text, out);
+        return;
+    }
+    const char *mesh = topo_axes_describe(r->arena, &space->shapes[space->groups[found->plan.group].shape].axes),
+               *microbatches = value_of(&text, SIM_NUM_MICROBATCHES);
+    if (space->mesh_key == SIM_ICI_MESH) base_putf(out, "mesh %s", mesh);
     else
-        base_putf(out, "%s %s (%s)",
-                  r->space->mesh_key == SIM_SUBMESH ? "submesh" : sim_plan_keys[r->space->mesh_key].name,
-                  reports_tuned_value(r->space, &text, TUNER_SUBMESH), mesh);
-    base_putf(out, ", rules %s, %s microbatch%s",
-              reports_rule_words(r->arena, reports_tuned_value(r->space, &text, TUNER_RULES)), microbatches,
-              strcmp(microbatches, "1") ? "es" : "");
-    put_varying(r, found->plan, out);
+        base_putf(out, "%s %s (%s)", space->mesh_key == SIM_SUBMESH ? "submesh" : sim_plan_keys[space->mesh_key].name,
+                  value_of(&text, space->mesh_key), mesh);
+    base_putf(out, ", rules %s", reports_rule_words(r->arena, value_of(&text, SIM_RULES)));
+    if (!model_infers(space->step))
+        base_putf(out, ", %s microbatch%s", microbatches, strcmp(microbatches, "1") ? "es" : "");
+    put_varying(r, &text, out);
     int64_t remade = found->prediction.memory.rematerialized_layer_count;
     if (remade > 0)
         base_putf(out, ", if the compiler recomputes %lld of %lld layers", (long long)remade,
-                  (long long)r->space->layer_count);
+                  (long long)space->layer_count);
+}
+
+const char *reports_tuned_words(const struct reports_tuned *r, const struct tuner_found *found)
+{
+    struct base_text words = {.arena = r->arena};
+    reports_tuned_put_plan(r, found, &words);
+    return words.data;
 }
 
 void reports_put_found(struct base_arena *arena, const struct tuner_space *space, const struct tuner_found *found,

@@ -25,7 +25,7 @@ transfers to the host|tuner/policy_orders.c|waited_s = fmax(0, moved_s - price->
 tensors that lower the peak|tuner/saved_choice.c|return *fits ? BASE_OK : lower(c, &lowest, lowest_bytes, fits);|return BASE_OK;|test_tuner|remat_*
 weight of the train state|tuner/saved_choice.c|s->limit_bytes - c->state_bytes, &more_s|s->limit_bytes, &more_s|test_tuner|remat_*
 halves of a parallel block|tuner/saved_prices.c|if (!c->plan.config->parallel_block && !overlaps) return price_halves(c);|if (overlaps + 1) return price_halves(c);|test_tuner|prices_*
-norm between attention and MLP|tuner/saved_prices.c|const bool has_result = saved & tuner_result_of_attention;|const bool has_result = saved \| tuner_result_of_attention;|test_tuner|prices_*
+norm between attention and MLP|tuner/saved_prices.c|const bool has_result = saved & result_of_attention;|const bool has_result = saved \| tuner_result_of_attention;|test_tuner|prices_*
 context between attention and MLP|tuner/saved_prices.c|return has_result ? RESULT : saved & 1u << MODEL_SAVED_CONTEXT ? CONTEXT_ALONE : NEITHER;|return has_result ? RESULT : CONTEXT_ALONE;|test_tuner|prices_*
 one policy of a family is ranked|tuner/ranking.c|if (other < *count) remove_plan(plans, count, other);|if (*count < other) remove_plan(plans, count, other);|test_tuner|remat_*
 other orders of a policy|tuner/tried_policies.c|return known == orders ? slowest : (double)INFINITY;|return known ? slowest : (double)INFINITY;|test_tuner|remat_*

@@ -463,18 +463,14 @@ static void counts_of_searches_add_up(struct base_arena *arena)
         struct base_error error = {0};
         const struct base_json *answer = ask(arena, "tune", rows[i], &error), *search = base_json_get(answer, "search"),
                                *decided = base_json_get(search, "decided_by"),
-                               *refusals = base_json_get(search, "refusals"),
-                               *by_time = base_json_get(search, "by_time_count");
+                               *refusals = base_json_get(search, "refusals");
         const char *text = say(arena, "tune", rows[i]);
         const double space = number(search, "space_count");
         assert_true(space > 0);
         if (decided) {
             assert_near(sum_of(decided, NULL), space, 0);
-            assert_line_adds_up(text, space);
+            if (!base_json_get(search, "step")) assert_line_adds_up(text, space); /* of inference all are predicted */
         }
-        if (by_time)
-            assert_near(by_time->number + number(search, "by_memory_count") + number(search, "evaluated_count"), space,
-                        0);
         if (refusals) {
             assert_near(sum_of(refusals, "plan_count"), number(search, "refused_count"), 0);
             assert_refusals_add_up(text, number(search, "refused_count"));

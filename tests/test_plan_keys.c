@@ -21,6 +21,10 @@ static void every_row_is_whole(struct base_arena *arena)
         assert_true(!row->default_unsaid || row->fallback);
         assert_true(!row->t5x_lacks || row->fallback || row->type == SIM_OF_MESH);
         assert_true(!row->example || row->option.name);
+        for (int i = 0; i < SIM_MOST_WORDS && row->words[i].name; i++) { /* a key's own word is no synonym of another */
+            const char *own = row->words[i].name, *meant = base_synonym(row->name, own, strlen(own), BASE_TAKEN);
+            if (meant) assert_string_equal(meant, own);
+        }
         if (row->option.name && !row->feature) {
             char *spelt = base_print(arena, "--%s", row->name);
             for (char *at = spelt; *at; at++) *at = *at == '_' ? '-' : *at;

@@ -262,7 +262,7 @@ static void the_best_plans_stay_to_look_at(struct base_arena *arena)
         reports_looked_add(looked, &(struct tuner_looked){.prediction = i % 3 ? &prediction : NULL, .step_s = 1});
     }
     base_json_open(&w, '{');
-    reports_put_looked(&w, looked, &space, 1, 0);
+    reports_put_looked(&w, looked, &space, &(struct tuner_options){.top = 1}, 1);
     base_json_close(&w, '}');
     assert_ok(base_json_parse(arena, text.data, text.length, &document, &error), &error);
     document = base_json_get(document, "looked_at");

@@ -119,21 +119,40 @@ static void int8_weights_are_half_of_bfloat16(struct base_arena *arena)
 
 /* ---- searches ---- */
 
-static struct tuner_serving_result search(struct base_arena *arena, struct sim_cache *cache,
-                                          struct tuner_serving_request request)
+/* All predictions of a search. */
+struct predicted {
+    double latency_s[1024], tokens_per_s[1024];
+    int count;
+};
+
+static void note(void *where, const struct tuner_looked *plan)
 {
-    struct tuner_serving_result result;
+    struct predicted *all = where;
+    if (!plan) return;
+    all->latency_s[all->count] = plan->prediction->latency_s;
+    all->tokens_per_s[all->count++] = plan->prediction->tokens_per_s;
+}
+
+static struct tuner_result search(struct base_arena *arena, struct sim_cache *cache, struct tuner_options options,
+                                  int64_t *plan_count)
+{
+    struct tuner_result result;
+    struct tuner_space space;
+    struct tuner_request request = {.step = MODEL_STEP_GENERATE};
     struct base_error error;
     static const char *batches[] = {"8", "16", "64"}, *rules[] = {"standard:1,1", "standard:1,2", "data_only"},
                       *decodes[] = {"1", "3"};
-    request.space.plan = text_of("t5_1_1_base", NULL, "32");
-    request.space.plan.values[SIM_SUBMESH] = NULL;
-    request.space.given[TUNER_BATCH] = (struct tuner_values){batches, 3};
-    request.space.given[TUNER_RULES] = (struct tuner_values){rules, 3};
-    request.num_decodes = (struct tuner_values){decodes, 2};
-    request.step = MODEL_STEP_GENERATE;
-    request.top = 100000;
-    assert_ok(tuner_serve(arena, cache, &request, &result, &error), &error);
+    request.plan = text_of("t5_1_1_base", NULL, "32");
+    request.plan.values[SIM_SUBMESH] = NULL;
+    request.given[TUNER_BATCH] = (struct tuner_values){batches, 3};
+    request.given[TUNER_RULES] = (struct tuner_values){rules, 3};
+    request.given[TUNER_NUM_DECODES] = (struct tuner_values){decodes, 2};
+    options.top = 1000;
+    options.pareto = true;
+    assert_ok(tuner_space_build(arena, cache, &request, &space, &error), &error);
+    assert_ok(tuner_search(&space, &options, &result, &error), &error);
+    assert_int_equal(result.counts.evaluated, space.plan_count);
+    *plan_count = space.plan_count;
     return result;
 }
 
@@ -145,10 +164,10 @@ static void searches_of_inference_equal_brute_force(struct base_arena *arena)
                              *const decodes[] = {"1", "3"};
     struct sim_cache *cache = sim_cache_new(arena);
     const double most_s = 0.06;
-    struct tuner_serving_result r =
-        search(arena, cache, (struct tuner_serving_request){.objective = TUNER_THROUGHPUT, .most_latency_s = most_s});
+    int64_t count = 0, within = 0, plan_count;
+    const struct tuner_result r = search(
+        arena, cache, (struct tuner_options){.objective = TUNER_TOKENS_PER_S, .most_latency_s = most_s}, &plan_count);
     double most = 0, soonest_s = INFINITY;
-    int64_t count = 0, within = 0;
     for (int at = 0; at < 8 * 3 * 3 * 2; at++) {
         struct sim_plan_text text = text_of("t5_1_1_base", batches[at / 8 % 3], "32");
         struct sim_plan plan;
@@ -167,10 +186,10 @@ static void searches_of_inference_equal_brute_force(struct base_arena *arena)
         within++;
         most = fmax(most, p.tokens_per_s);
     }
-    assert(within > 0 && within < count && r.plan_count_of_space == count && r.plan_count == within);
-    assert_near(r.plans[0].tokens_per_s, most, 1e-12);
-    assert_near(r.front[0].latency_s, soonest_s, 1e-12);
-    for (int i = 0; i < r.plan_count; i++) assert(r.plans[i].latency_s <= most_s);
+    assert(within > 0 && within < count && plan_count == count && r.plan_count == within);
+    assert_near(r.plans[0].prediction.tokens_per_s, most, 1e-12);
+    assert_near(r.front[0].prediction.latency_s, soonest_s, 1e-12);
+    for (int i = 0; i < r.plan_count; i++) assert(r.plans[i].prediction.latency_s <= most_s);
     sim_cache_free(cache);
 }
 
@@ -178,14 +197,17 @@ static void searches_of_inference_equal_brute_force(struct base_arena *arena)
 static void fronts_are_not_beaten(struct base_arena *arena)
 {
     struct sim_cache *cache = sim_cache_new(arena);
-    const struct tuner_serving_result r =
-        search(arena, cache, (struct tuner_serving_request){.objective = TUNER_LATENCY});
-    assert(r.front_count > 1 && r.plan_count == r.fitting_count);
-    assert_near(r.plans[0].latency_s, r.front[0].latency_s, 1e-12);
+    struct predicted *all = base_new(arena, struct predicted, 1);
+    int64_t plan_count;
+    const struct tuner_result r =
+        search(arena, cache, (struct tuner_options){.objective = TUNER_LATENCY_S, .looked = note, .looked_where = all},
+               &plan_count);
+    assert(r.front_count > 1 && r.plan_count == plan_count && all->count == plan_count);
+    assert_near(r.plans[0].prediction.latency_s, r.front[0].prediction.latency_s, 1e-12);
     for (int i = 0; i < r.front_count; i++)
-        for (int64_t j = 0; j < r.fitting_count; j++)
-            assert(r.fitting[j].latency_s >= r.front[i].latency_s ||
-                   r.fitting[j].tokens_per_s < r.front[i].tokens_per_s);
+        for (int j = 0; j < all->count; j++)
+            assert(all->latency_s[j] >= r.front[i].prediction.latency_s ||
+                   all->tokens_per_s[j] < r.front[i].prediction.tokens_per_s);
     sim_cache_free(cache);
 }
 
@@ -193,9 +215,10 @@ static void fronts_are_not_beaten(struct base_arena *arena)
 static void bounds_may_leave_nothing(struct base_arena *arena)
 {
     struct sim_cache *cache = sim_cache_new(arena);
-    const struct tuner_serving_result r =
-        search(arena, cache, (struct tuner_serving_request){.objective = TUNER_LATENCY, .least_tokens_per_s = 1e12});
-    assert(!r.plan_count && r.front_count && r.out_of_bounds_count == r.fitting_count);
+    int64_t plan_count;
+    const struct tuner_result r = search(
+        arena, cache, (struct tuner_options){.objective = TUNER_LATENCY_S, .least_tokens_per_s = 1e12}, &plan_count);
+    assert(!r.plan_count && r.front_count && r.counts.out_of_bounds == plan_count - r.counts.unfit);
     sim_cache_free(cache);
 }
 

@@ -3,6 +3,7 @@
 #include "tests/test.h"
 #include "tuner/ilp.h"
 #include "tuner/stage_layers.h"
+#include "tuner/stages.h"
 
 #include <limits.h>
 #include <math.h>
@@ -31,9 +32,44 @@ static const struct space {
     {"torchtitan", DECODER, "h100:2x8", "64", "bfloat16", "torchtitan"},
 };
 
-static struct tuner_stages_request request_of(struct base_arena *arena, const struct space *s)
+/* What is asked of a search, and its answer. */
+struct asked {
+    struct tuner_stages_request request;
+    struct tuner_options options;
+};
+struct answer {
+    struct tuner_space space;
+    struct tuner_result result;
+};
+
+static void ask(struct base_arena *arena, struct sim_cache *cache, const struct asked *asked, struct answer *out)
 {
-    struct tuner_stages_request request = {.headroom_frac = 0.02, .top = 4};
+    struct base_error error = {.status = BASE_OK};
+    assert_ok(tuner_stages_build(arena, cache, &asked->request, &asked->options, &out->space, &error), &error);
+    assert_ok(tuner_search(&out->space, &asked->options, &out->result, &error), &error);
+}
+
+static enum base_status list(struct base_arena *arena, struct sim_cache *cache,
+                             const struct tuner_stages_request *request, struct tuner_space *out,
+                             struct base_error *error)
+{
+    return tuner_stages_build(arena, cache, request, NULL, out, error);
+}
+
+static int64_t decided(const struct tuner_counts *c)
+{
+    return c->evaluated + c->by_program + c->by_time + c->by_memory;
+}
+
+static double free_frac(const struct tuner_found *found)
+{
+    return (double)found->prediction.free_bytes / (double)found->prediction.memory.capacity_bytes;
+}
+
+static struct asked asked_of(struct base_arena *arena, const struct space *s)
+{
+    struct asked asked = {.options = {.headroom_frac = 0.02, .top = 4}};
+    struct tuner_stages_request request = {.micro_batch = 0};
     request.plan.values[SIM_MODEL] = s->model;
     request.plan.values[SIM_TOPOLOGY] = s->topology;
     request.plan.values[SIM_SOFTWARE] = s->software;
@@ -44,22 +80,23 @@ static struct tuner_stages_request request_of(struct base_arena *arena, const st
         request.given[d] = (struct tuner_values){base_new(arena, const char *, 1), 1};
         request.given[d].values[0] = given[d][0];
     }
-    return request;
+    asked.request = request;
+    return asked;
 }
 
 static void no_prediction_undercuts_its_bound(struct base_arena *arena)
 {
     for (int i = 0; i < BASE_COUNT(spaces); i++) {
         struct sim_cache *cache = sim_cache_new(arena);
-        struct tuner_stages_request request = request_of(arena, &spaces[i]);
-        struct tuner_stages_result space;
+        struct asked asked = asked_of(arena, &spaces[i]);
+        struct tuner_space space;
         struct base_error error = {.status = BASE_OK};
         int staged = 0, tight = 0;
         TEST_ROW("%s on %s", spaces[i].software, spaces[i].topology);
-        request.searches_context = i == 0; /* rings, whose blocks hide what goes round */
-        assert_ok(tuner_stages_space(arena, cache, &request, &space, &error), &error);
+        asked.request.searches_context = i == 0; /* rings, whose blocks hide what goes round */
+        assert_ok(list(arena, cache, &asked.request, &space, &error), &error);
         for (int k = 0; k < space.plan_count; k++) {
-            const struct sim_plan_text text = tuner_staged_text(&space, &space.space[k]);
+            const struct sim_plan_text text = tuner_plan_text(&space, (struct tuner_plan){k, 0, 0, 0});
             struct sim_plan plan;
             struct sim_prediction p;
             struct sim_pipeline_least least;
@@ -85,39 +122,49 @@ static void bounds_find_what_all_predictions_find(struct base_arena *arena)
 {
     for (int i = 0; i < BASE_COUNT(spaces); i++) {
         struct sim_cache *cache = sim_cache_new(arena);
-        struct tuner_stages_request request = request_of(arena, &spaces[i]);
-        struct tuner_stages_result with, without;
-        struct base_error error = {.status = BASE_OK};
+        struct asked asked = asked_of(arena, &spaces[i]);
+        struct answer with, without;
         TEST_ROW("%s on %s", spaces[i].software, spaces[i].topology);
-        assert_ok(tuner_stages_search(arena, cache, &request, &with, &error), &error);
-        request.no_bounds = true;
-        assert_ok(tuner_stages_search(arena, cache, &request, &without, &error), &error);
-        assert_int_equal(with.plan_count, without.plan_count);
-        assert_int_equal(without.evaluated_count, without.plan_count);
-        assert_int_equal(with.evaluated_count + with.by_time_count + with.by_memory_count, with.plan_count);
-        assert_true(with.evaluated_count < with.plan_count / 2);
-        assert_int_equal(with.best_count, without.best_count);
-        assert_int_equal(with.bound_violations, 0);
-        for (int k = 0; k < with.best_count; k++) {
-            assert_int_equal(with.best[k].place, without.best[k].place);
-            assert_near(with.best[k].step_s, without.best[k].step_s, 0);
+        ask(arena, cache, &asked, &with);
+        asked.options.no_bounds = true;
+        ask(arena, cache, &asked, &without);
+        assert_int_equal(with.space.plan_count, without.space.plan_count);
+        assert_int_equal(without.result.counts.evaluated, without.space.plan_count);
+        assert_int_equal(decided(&with.result.counts), with.space.plan_count);
+        assert_true(with.result.counts.evaluated < with.space.plan_count / 2);
+        assert_int_equal(with.result.plan_count, without.result.plan_count);
+        assert_int_equal(with.result.bound_violations, 0);
+        for (int k = 0; k < with.result.plan_count; k++) {
+            assert_int_equal(with.result.plans[k].plan.group, without.result.plans[k].plan.group);
+            assert_near(with.result.plans[k].prediction.step_s, without.result.plans[k].prediction.step_s, 0);
         }
         sim_cache_free(cache);
     }
 }
 
-/* Plans of the space that fit and that no other one beats in both time and memory. */
-static int count_undominated(const struct tuner_stages_result *all, double headroom_frac)
+/* All predictions of a search. */
+struct predicted {
+    struct tuner_looked *plans;
+    int count;
+};
+
+static void note(void *where, const struct tuner_looked *plan)
 {
-    const double least_free = headroom_frac * all->capacity_bytes;
+    struct predicted *all = where;
+    if (plan) all->plans[all->count++] = *plan;
+}
+
+/* Plans that fit and that no other one beats in both time and memory. */
+static int count_undominated(const struct predicted *all, double most_bytes)
+{
     int count = 0;
-    for (int i = 0; i < all->plan_count; i++) {
-        const struct tuner_staged_plan *a = &all->space[i];
-        bool beaten = a->free_bytes < least_free;
-        for (int k = 0; k < all->plan_count && !beaten; k++) {
-            const struct tuner_staged_plan *b = &all->space[k];
-            const bool better = b->step_s < a->step_s || b->free_bytes > a->free_bytes || b->place < a->place;
-            beaten = b->step_s <= a->step_s && b->free_bytes >= a->free_bytes && better && k != i;
+    for (int i = 0; i < all->count; i++) {
+        const struct tuner_looked *a = &all->plans[i];
+        bool beaten = a->peak_bytes > most_bytes;
+        for (int k = 0; k < all->count && !beaten; k++) {
+            const struct tuner_looked *b = &all->plans[k];
+            const bool better = b->step_s < a->step_s || b->peak_bytes < a->peak_bytes || b->plan.group < a->plan.group;
+            beaten = b->step_s <= a->step_s && b->peak_bytes <= a->peak_bytes && better && k != i;
         }
         count += !beaten;
     }
@@ -128,22 +175,26 @@ static void a_front_is_that_of_all_predictions(struct base_arena *arena)
 {
     for (int i = 0; i < 3; i++) {
         struct sim_cache *cache = sim_cache_new(arena);
-        struct tuner_stages_request request = request_of(arena, &spaces[i]);
-        struct tuner_stages_result with, all;
-        struct base_error error = {.status = BASE_OK};
+        struct asked asked = asked_of(arena, &spaces[i]);
+        struct answer with, all;
         TEST_ROW("%s on %s", spaces[i].software, spaces[i].topology);
-        request.pareto = true;
-        assert_ok(tuner_stages_search(arena, cache, &request, &with, &error), &error);
-        request.no_bounds = true;
-        assert_ok(tuner_stages_search(arena, cache, &request, &all, &error), &error);
-        assert_int_equal(all.evaluated_count, all.plan_count);
-        assert_true(with.evaluated_count < with.plan_count);
-        assert_int_equal(with.front_count, count_undominated(&all, request.headroom_frac));
-        assert_int_equal(with.front_count, all.front_count);
-        assert_near(with.front[0].step_s, with.best[0].step_s, 0);
-        for (int k = 0; k < with.front_count; k++) {
-            assert_near(with.front[k].step_s, all.front[k].step_s, 0);
-            assert_near(with.front[k].free_bytes, all.front[k].free_bytes, 0);
+        asked.options.pareto = true;
+        ask(arena, cache, &asked, &with);
+        asked.options.no_bounds = true;
+        struct predicted predicted = {base_new(arena, struct tuner_looked, with.space.plan_count), 0};
+        asked.options.looked = note, asked.options.looked_where = &predicted;
+        ask(arena, cache, &asked, &all);
+        assert_int_equal(all.result.counts.evaluated, all.space.plan_count);
+        assert_int_equal(predicted.count, all.space.plan_count);
+        assert_true(with.result.counts.evaluated < with.space.plan_count);
+        assert_int_equal(with.result.front_count,
+                         count_undominated(&predicted, 0.98 * all.space.stages->capacity_bytes));
+        assert_int_equal(with.result.front_count, all.result.front_count);
+        assert_near(with.result.front[0].prediction.step_s, with.result.plans[0].prediction.step_s, 0);
+        for (int k = 0; k < with.result.front_count; k++) {
+            assert_near(with.result.front[k].prediction.step_s, all.result.front[k].prediction.step_s, 0);
+            assert_near((double)with.result.front[k].prediction.free_bytes,
+                        (double)all.result.front[k].prediction.free_bytes, 0);
         }
         sim_cache_free(cache);
     }
@@ -155,25 +206,25 @@ static void tight_plans_are_those_of_all_predictions(struct base_arena *arena)
 {
     for (int i = 0; i < BASE_COUNT(spaces); i++) {
         struct sim_cache *cache = sim_cache_new(arena);
-        struct tuner_stages_request request = request_of(arena, &spaces[i]);
-        struct tuner_stages_result fastest, with, all;
-        struct base_error error = {.status = BASE_OK};
+        struct asked asked = asked_of(arena, &spaces[i]);
+        struct answer fastest, with, all;
         TEST_ROW("%s on %s", spaces[i].software, spaces[i].topology);
-        request.headroom_frac = 0;
-        assert_ok(tuner_stages_search(arena, cache, &request, &fastest, &error), &error);
-        assert_int_equal(fastest.tight_count, 0);
-        request.headroom_frac = fastest.best[0].free_bytes / fastest.capacity_bytes + 1e-6;
-        assert_ok(tuner_stages_search(arena, cache, &request, &with, &error), &error);
-        assert_true(with.evaluated_count < with.plan_count / 2);
-        request.no_bounds = true;
-        assert_ok(tuner_stages_search(arena, cache, &request, &all, &error), &error);
-        assert_true(with.best_count > 0 && with.tight_count > 0);
-        assert_near(with.tight[0].step_s, fastest.best[0].step_s, 0);
-        assert_int_equal(with.tight_count, all.tight_count);
-        for (int k = 0; k < with.tight_count; k++) {
-            assert_int_equal(with.tight[k].place, all.tight[k].place);
-            assert_true(with.tight[k].free_bytes >= 0 && with.tight[k].step_s < with.best[0].step_s);
-            assert_true(with.tight[k].free_bytes < request.headroom_frac * with.capacity_bytes);
+        asked.options.headroom_frac = 0;
+        ask(arena, cache, &asked, &fastest);
+        assert_int_equal(fastest.result.tight_count, 0);
+        asked.options.headroom_frac = free_frac(&fastest.result.plans[0]) + 1e-6;
+        ask(arena, cache, &asked, &with);
+        assert_true(with.result.counts.evaluated < with.space.plan_count / 2);
+        asked.options.no_bounds = true;
+        ask(arena, cache, &asked, &all);
+        assert_true(with.result.plan_count > 0 && with.result.tight_count > 0);
+        assert_near(with.result.tight[0].prediction.step_s, fastest.result.plans[0].prediction.step_s, 0);
+        assert_int_equal(with.result.tight_count, all.result.tight_count);
+        for (int k = 0; k < with.result.tight_count; k++) {
+            assert_int_equal(with.result.tight[k].plan.group, all.result.tight[k].plan.group);
+            const double left_frac = free_frac(&with.result.tight[k]);
+            assert_true(left_frac >= 0 && left_frac < asked.options.headroom_frac);
+            assert_true(with.result.tight[k].prediction.step_s < with.result.plans[0].prediction.step_s);
         }
         sim_cache_free(cache);
     }
@@ -200,7 +251,7 @@ static void note_progress(void *where, const struct base_progress *said)
 {
     struct base_progress *last = where;
     assert_string_equal(said->what, "plans decided");
-    assert_true(said->done == last->done + 1 && said->done < said->total);
+    assert_true(said->done >= last->done && said->done <= said->total);
     assert_true(said->best_tokens_per_s >= last->best_tokens_per_s && said->gap_frac >= 0 && said->gap_frac <= 1);
     *last = *said;
 }
@@ -209,14 +260,13 @@ static void note_progress(void *where, const struct base_progress *said)
 static void searches_say_how_far_they_are(struct base_arena *arena)
 {
     struct sim_cache *cache = sim_cache_new(arena);
-    struct tuner_stages_request request = request_of(arena, &spaces[0]);
-    struct tuner_stages_result result;
-    struct base_error error = {.status = BASE_OK};
+    struct asked asked = asked_of(arena, &spaces[0]);
+    struct answer found;
     struct base_progress last = {.done = -1};
-    ask_for_stages(&request);
-    request.progress = note_progress, request.progress_where = &last;
-    assert_ok(tuner_stages_search(arena, cache, &request, &result, &error), &error);
-    assert_true(last.done + 1 >= result.plan_count && result.by_time_count > 0);
+    ask_for_stages(&asked.request);
+    asked.options.progress = note_progress, asked.options.progress_where = &last;
+    ask(arena, cache, &asked, &found);
+    assert_true(last.done == found.space.plan_count && found.result.counts.by_time > 0);
     assert_true(last.best_tokens_per_s > 0 && last.gap_frac < 0.5);
     sim_cache_free(cache);
 }
@@ -225,26 +275,26 @@ static void searches_say_how_far_they_are(struct base_arena *arena)
 static void ended_searches_know_what_they_left(struct base_arena *arena)
 {
     struct sim_cache *cache = sim_cache_new(arena);
-    struct tuner_stages_request request = request_of(arena, &spaces[0]);
-    struct tuner_stages_result whole, ended;
-    struct base_error error = {.status = BASE_OK};
+    struct asked asked = asked_of(arena, &spaces[0]);
+    struct answer whole, ended;
     int known = 0, nothing = 0;
     struct patience patience = {0, INT_MAX};
-    ask_for_stages(&request);
-    request.stop = is_over, request.where = &patience;
-    assert_ok(tuner_stages_search(arena, cache, &request, &whole, &error), &error);
-    assert_int_equal(whole.open_count, 0);
-    assert_near(whole.gap_frac, 0, 0);
+    ask_for_stages(&asked.request);
+    asked.options.stop = is_over, asked.options.where = &patience;
+    ask(arena, cache, &asked, &whole);
+    assert_int_equal(whole.result.counts.open, 0);
+    assert_near(whole.result.gap_frac, 0, 0);
     for (int whole_asked = patience.asked, less = 1; less <= whole_asked; less += 1 + less / 2) {
         patience = (struct patience){0, whole_asked - less};
-        assert_ok(tuner_stages_search(arena, cache, &request, &ended, &error), &error);
-        assert_true(ended.plan_count >= whole.plan_count);
-        assert_int_equal(ended.evaluated_count + ended.by_time_count + ended.by_memory_count + ended.open_count,
-                         ended.plan_count);
-        nothing += !ended.best_count;
-        if (!ended.best_count) assert_near(ended.gap_frac, 1, 0);
-        else assert_true(ended.best[0].step_s * (1 - ended.gap_frac) <= whole.best[0].step_s);
-        known += ended.open_count > 0 && ended.gap_frac < 1;
+        ask(arena, cache, &asked, &ended);
+        assert_true(ended.space.plan_count >= whole.space.plan_count);
+        assert_int_equal(decided(&ended.result.counts) + ended.result.counts.open, ended.space.plan_count);
+        nothing += !ended.result.plan_count;
+        if (!ended.result.plan_count) assert_near(ended.result.gap_frac, 1, 0);
+        else
+            assert_true(ended.result.plans[0].prediction.step_s * (1 - ended.result.gap_frac) <=
+                        whole.result.plans[0].prediction.step_s);
+        known += ended.result.counts.open > 0 && ended.result.gap_frac < 1;
     }
     assert_true(nothing > 0);
     assert_true(known > 0);
@@ -255,43 +305,43 @@ static void ended_searches_know_what_they_left(struct base_arena *arena)
 static void an_ended_search_is_open_for_plans_that_may_be_ranked(struct base_arena *arena)
 {
     struct sim_cache *cache = sim_cache_new(arena);
-    struct tuner_stages_request request = request_of(arena, &spaces[0]);
-    struct tuner_stages_result fastest, ended;
-    struct base_error error = {.status = BASE_OK};
+    struct asked asked = asked_of(arena, &spaces[0]);
+    struct answer fastest, ended;
     struct patience patience = {0, INT_MAX};
     int large = 0;
-    ask_for_stages(&request);
-    request.headroom_frac = 0;
-    assert_ok(tuner_stages_search(arena, cache, &request, &fastest, &error), &error);
-    request.headroom_frac = fastest.best[0].free_bytes / fastest.capacity_bytes + 1e-6;
-    request.stop = is_over, request.where = &patience;
-    assert_ok(tuner_stages_search(arena, cache, &request, &ended, &error), &error);
-    const int tight = ended.tight_count;
-    patience = (struct patience){0, (ended.plan_count + patience.asked) / 2}; /* half of what listing leaves */
-    assert_ok(tuner_stages_search(arena, cache, &request, &ended, &error), &error);
-    for (int i = 0; i < ended.plan_count; i++) {
-        const bool is_large = ended.space[i].free_bytes < request.headroom_frac * ended.capacity_bytes;
-        large += is_large && ended.space[i].end == TUNER_STAGED_BY_MEMORY;
-        assert_false(is_large && ended.space[i].end == TUNER_STAGED_OPEN);
+    ask_for_stages(&asked.request);
+    asked.options.headroom_frac = 0;
+    ask(arena, cache, &asked, &fastest);
+    asked.options.headroom_frac = free_frac(&fastest.result.plans[0]) + 1e-6;
+    asked.options.stop = is_over, asked.options.where = &patience;
+    ask(arena, cache, &asked, &ended);
+    const int tight = ended.result.tight_count;
+    patience =
+        (struct patience){0, ((int)ended.space.plan_count + patience.asked) / 2}; /* half of what listing leaves */
+    ask(arena, cache, &asked, &ended);
+    for (int i = 0; i < ended.space.plan_count; i++) {
+        const struct tuner_stages *stages = ended.space.stages;
+        const bool is_large = stages->plans[i].free_bytes < asked.options.headroom_frac * stages->capacity_bytes;
+        large += is_large && stages->plans[i].end == TUNER_STAGED_BY_MEMORY;
+        assert_false(is_large && stages->plans[i].end == TUNER_STAGED_OPEN);
     }
-    assert_true(tight > 0 && large > 0 && ended.open_count > 0);
+    assert_true(tight > 0 && large > 0 && ended.result.counts.open > 0);
     sim_cache_free(cache);
 }
 
 static void a_gap_is_kept(struct base_arena *arena)
 {
     struct sim_cache *cache = sim_cache_new(arena);
-    struct tuner_stages_request request = request_of(arena, &spaces[0]);
-    struct tuner_stages_result whole, within;
-    struct base_error error = {.status = BASE_OK};
-    ask_for_stages(&request);
-    assert_ok(tuner_stages_search(arena, cache, &request, &whole, &error), &error);
-    request.gap_frac = 0.3;
-    assert_ok(tuner_stages_search(arena, cache, &request, &within, &error), &error);
-    assert_true(within.within_gap);
-    assert_near(within.gap_frac, 0.3, 1e-12);
-    assert_true(within.evaluated_count < whole.evaluated_count);
-    assert_true(within.best[0].step_s * (1 - 0.3) <= whole.best[0].step_s);
+    struct asked asked = asked_of(arena, &spaces[0]);
+    struct answer whole, within;
+    ask_for_stages(&asked.request);
+    ask(arena, cache, &asked, &whole);
+    asked.options.gap_frac = 0.3;
+    ask(arena, cache, &asked, &within);
+    assert_near(within.result.proven_within_frac, 0.3, 1e-12);
+    assert_near(within.result.gap_frac, 0.3, 1e-12);
+    assert_true(within.result.counts.evaluated < whole.result.counts.evaluated);
+    assert_true(within.result.plans[0].prediction.step_s * (1 - 0.3) <= whole.result.plans[0].prediction.step_s);
     sim_cache_free(cache);
 }
 
@@ -306,18 +356,18 @@ static void software_is_told_what_it_can_be_told(struct base_arena *arena)
     static const char *two[] = {"2"};
     for (int i = 0; i < BASE_COUNT(told); i++) {
         struct sim_cache *cache = sim_cache_new(arena);
-        struct tuner_stages_request request = request_of(arena, &spaces[told[i].space]);
-        struct tuner_stages_result space;
+        struct asked asked = asked_of(arena, &spaces[told[i].space]);
+        struct tuner_space space;
         struct base_error error = {.status = BASE_OK};
         TEST_ROW("%s", spaces[told[i].space].software);
-        assert_ok(tuner_stages_space(arena, cache, &request, &space, &error), &error);
+        assert_ok(list(arena, cache, &asked.request, &space, &error), &error);
         assert_int_equal(space.values[TUNER_STAGED_RULES].count, 1);
         assert_string_equal(space.values[TUNER_STAGED_RULES].values[0], told[i].rules);
         assert_int_equal(space.values[TUNER_STAGED_CHUNKS].count > 1, told[i].interleaves);
-        request.given[TUNER_STAGED_CHUNKS] = (struct tuner_values){two, 1};
-        if (told[i].interleaves) assert_ok(tuner_stages_space(arena, cache, &request, &space, &error), &error);
+        asked.request.given[TUNER_STAGED_CHUNKS] = (struct tuner_values){two, 1};
+        if (told[i].interleaves) assert_ok(list(arena, cache, &asked.request, &space, &error), &error);
         else
-            assert_fails(tuner_stages_space(arena, cache, &request, &space, &error), BASE_INPUT, &error,
+            assert_fails(list(arena, cache, &asked.request, &space, &error), BASE_INPUT, &error,
                          "does not interleave chunks");
         sim_cache_free(cache);
     }
@@ -337,27 +387,27 @@ static void words_may_be_lists(struct base_arena *arena)
                  {0, TUNER_STAGED_EXCHANGE, {"all_gather", "p2p"}}};
     for (int i = 0; i < BASE_COUNT(lists); i++) {
         struct sim_cache *cache = sim_cache_new(arena);
-        struct tuner_stages_request request = request_of(arena, &spaces[lists[i].space]);
-        struct tuner_stages_result together, alone;
-        struct base_error error = {.status = BASE_OK};
+        struct asked asked = asked_of(arena, &spaces[lists[i].space]);
+        struct answer together, alone;
         const char *words[BASE_COUNT(lists[i].words)];
-        int count = 0, largest = 0, sum = 0;
+        int count = 0;
+        int64_t largest = 0, sum = 0;
         double best_s = INFINITY;
         TEST_ROW("%s: %s", spaces[lists[i].space].software, sim_plan_keys[tuner_staged_key(lists[i].dimension)].name);
-        request.searches_context = lists[i].dimension == TUNER_STAGED_EXCHANGE;
+        asked.request.searches_context = lists[i].dimension == TUNER_STAGED_EXCHANGE;
         for (; count < BASE_COUNT(words) && lists[i].words[count]; count++) {
             words[count] = lists[i].words[count];
-            request.given[lists[i].dimension] = (struct tuner_values){&words[count], 1};
-            assert_ok(tuner_stages_search(arena, cache, &request, &alone, &error), &error);
-            best_s = fmin(best_s, alone.best[0].step_s);
-            largest = alone.plan_count > largest ? alone.plan_count : largest;
-            sum += alone.plan_count;
+            asked.request.given[lists[i].dimension] = (struct tuner_values){&words[count], 1};
+            ask(arena, cache, &asked, &alone);
+            best_s = fmin(best_s, alone.result.plans[0].prediction.step_s);
+            largest = alone.space.plan_count > largest ? alone.space.plan_count : largest;
+            sum += alone.space.plan_count;
         }
-        request.given[lists[i].dimension] = (struct tuner_values){words, count};
-        assert_ok(tuner_stages_search(arena, cache, &request, &together, &error), &error);
-        assert_near(together.best[0].step_s, best_s, 0);
-        assert_true(together.plan_count >= largest && together.plan_count < sum);
-        assert_int_equal(together.refused_count, 0);
+        asked.request.given[lists[i].dimension] = (struct tuner_values){words, count};
+        ask(arena, cache, &asked, &together);
+        assert_near(together.result.plans[0].prediction.step_s, best_s, 0);
+        assert_true(together.space.plan_count >= largest && together.space.plan_count < sum);
+        assert_int_equal(together.space.refused_count, 0);
         sim_cache_free(cache);
     }
 }
@@ -377,12 +427,12 @@ static void values_that_cannot_be_are_refused(struct base_arena *arena)
                  {TUNER_STAGED_EXCHANGE, {"p2p", ""}, "cp_comm_type: \"\" is unknown"}};
     struct sim_cache *cache = sim_cache_new(arena);
     for (int i = 0; i < BASE_COUNT(wrong); i++) {
-        struct tuner_stages_request request = request_of(arena, &spaces[0]);
-        struct tuner_stages_result space;
+        struct asked asked = asked_of(arena, &spaces[0]);
+        struct tuner_space space;
         struct base_error error = {.status = BASE_OK};
         const char *values[] = {wrong[i].values[0], wrong[i].values[1]};
-        request.given[wrong[i].dimension] = (struct tuner_values){values, 2};
-        assert_fails(tuner_stages_space(arena, cache, &request, &space, &error), BASE_INPUT, &error, wrong[i].why);
+        asked.request.given[wrong[i].dimension] = (struct tuner_values){values, 2};
+        assert_fails(list(arena, cache, &asked.request, &space, &error), BASE_INPUT, &error, wrong[i].why);
     }
     sim_cache_free(cache);
 }
@@ -394,17 +444,17 @@ static void values_that_are_given_are_the_space(struct base_arena *arena)
     static const char *values[][2] = {{"full"}, {"none"}, {"0"}, {NULL}, {"1"}, {NULL}, {"1"}, {"2", "4"}, {"1"}};
     static const char *three[] = {"3"};
     struct sim_cache *cache = sim_cache_new(arena);
-    struct tuner_stages_request request = request_of(arena, &spaces[0]);
-    struct tuner_stages_result space;
+    struct asked asked = asked_of(arena, &spaces[0]);
+    struct tuner_space space;
     struct base_error error = {.status = BASE_OK};
     for (int d = TUNER_STAGED_REMAT; d <= TUNER_STAGED_CHUNKS; d++)
         if (values[d - TUNER_STAGED_REMAT][0])
-            request.given[d] = (struct tuner_values){values[d - TUNER_STAGED_REMAT], d == TUNER_STAGED_STAGES ? 2 : 1};
-    assert_ok(tuner_stages_space(arena, cache, &request, &space, &error), &error);
+            asked.request.given[d] =
+                (struct tuner_values){values[d - TUNER_STAGED_REMAT], d == TUNER_STAGED_STAGES ? 2 : 1};
+    assert_ok(list(arena, cache, &asked.request, &space, &error), &error);
     assert_int_equal(space.plan_count, 4 + 6);
-    request.given[TUNER_STAGED_STAGES] = (struct tuner_values){three, 1};
-    assert_fails(tuner_stages_space(arena, cache, &request, &space, &error), BASE_INPUT, &error,
-                 "no plan of the space");
+    asked.request.given[TUNER_STAGED_STAGES] = (struct tuner_values){three, 1};
+    assert_fails(list(arena, cache, &asked.request, &space, &error), BASE_INPUT, &error, "no plan of the space");
     sim_cache_free(cache);
 }
 

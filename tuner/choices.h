@@ -29,7 +29,7 @@ struct tuner_choices {
     } * cuts;
     int cut_count;
     double unit_worth;
-    bool by_glpk; /* few choices, too, which are listed otherwise: that is two to four times as fast */
+    bool by_glpk;             /* few choices, too, which are listed otherwise: that is two to four times as fast */
     struct glp_prob *program; /* created by the first solve */
     int *columns, *rows;      /* scratch for one row */
     double *values;

@@ -1,10 +1,10 @@
-/* Meshes of named axes for a search: the given ones and, for axes without a size, one mesh for each way to split the
+/* All meshes for a search. Of named axes: the given ones and, for axes without a size, one for each way to split the
  * devices among these axes. */
 #include "tuner/space.h"
 
 #include <string.h>
 
-enum { MOST_MESHES = 1 << 14 };
+enum { MOST_MESHES = 1 << 14, MOST_SUBMESHES = 1 << 16 };
 
 struct sharing {
     struct tuner_space *space;
@@ -119,4 +119,27 @@ void tuner_take_named_axes(struct tuner_space *space, const struct tuner_softwar
     if (!usual) return;
     *open = space->plan.values[SIM_ICI_MESH] = open_axes(space->arena, usual);
     *meshes = (struct tuner_values){open, 1};
+}
+
+enum base_status tuner_every_submesh(struct base_arena *arena, const struct topo_topology *topology,
+                                     struct tuner_values *out, struct base_error *error)
+{
+    int64_t at[4] = {1, 1, 1, 1};
+    out->values = base_new(arena, const char *, MOST_SUBMESHES);
+    for (out->count = 0;;) {
+        struct base_text text = {.arena = arena};
+        for (int i = 0; i < topology->bounds_count; i++) base_putf(&text, "%s%lld", i ? "," : "", (long long)at[i]);
+        if (out->count == MOST_SUBMESHES)
+            return base_fail(error, BASE_INPUT,
+                             "topology: %s has more than %d submeshes; list those to try in --model-parallel-submesh",
+                             topology->name, MOST_SUBMESHES);
+        out->values[out->count++] = text.data;
+        int i = topology->bounds_count - 1;
+        for (; i >= 0; i--) {
+            int64_t next = base_next_divisor(topology->bounds[i], at[i]);
+            at[i] = next ? next : 1;
+            if (next) break;
+        }
+        if (i < 0) return BASE_OK;
+    }
 }

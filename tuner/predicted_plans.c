@@ -12,7 +12,7 @@ enum base_status tuner_predict(const struct tuner_space *space, struct tuner_pla
 {
     struct sim_plan checked;
     struct sim_plan_text text = tuner_plan_text(space, plan);
-    BASE_TRY(sim_plan_check(space->cache, space->arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &checked, error));
+    BASE_TRY(sim_plan_check(space->cache, space->arena, &text, space->step, SIM_AS_COMPILED, &checked, error));
     BASE_TRY(sim_predict(space->cache, &checked, out, detail, error));
     out->profile = base_copy(space->arena, out->profile); /* a result must outlive the cache's entries */
     return BASE_OK;
@@ -24,9 +24,10 @@ static void audit(struct search *s, const struct node *node, const struct tuner_
 {
     if (!s->use_bounds) return;
     bool time = tuner_search_found_cost(s, found) < node->bound * (1 - slack),
-         memory = (double)found->prediction.memory.peak_bytes < node->peak_bytes * (1 - slack) - 1;
+         memory = tuner_needed_bytes(&found->prediction) < node->peak_bytes * (1 - slack) - 1;
     if (!time && !memory) return;
     s->result->bound_violations++;
+    if (s->space->stages) return; /* they have one kind of bounds: the answer says that it is not proven */
     s->restart = true;
     if (time && s->charges.links) s->charges.links = false;
     else if (memory && s->charges.lifetimes) s->charges.lifetimes = false;
@@ -38,24 +39,43 @@ static void show_predicted(const struct search *s, const struct tuner_found *fou
     const struct sim_prediction *p = &found->prediction;
     if (s->options->looked)
         s->options->looked(s->options->looked_where,
-                           &(struct tuner_looked){found->plan, p, p->step_s, (double)p->memory.peak_bytes, false});
+                           &(struct tuner_looked){found->plan, p, p->step_s, tuner_needed_bytes(p), false});
+}
+
+void tuner_search_show_bound(const struct search *s, const struct node *node, bool by_memory)
+{
+    const struct tuner_looked looked = {
+        {node->group, node->kind == PLAN ? node->submesh : 0, node->microbatches, node->saved},
+        NULL,
+        tuner_search_seconds_of_cost(s, node->group, node->bound),
+        node->peak_bytes,
+        by_memory};
+    if (s->options->looked) s->options->looked(s->options->looked_where, &looked);
+}
+
+static bool is_within_bounds(const struct tuner_options *o, const struct sim_prediction *p)
+{
+    return (!(o->most_latency_s > 0) || p->latency_s <= o->most_latency_s) &&
+           (!(o->least_tokens_per_s > 0) || p->tokens_per_s >= o->least_tokens_per_s);
 }
 
 void tuner_search_note_predicted(struct search *s, const struct node *node, const struct tuner_found *found)
 {
     struct tuner_result *r = s->result;
-    const bool ranks = sim_leaves_free(&found->prediction, s->options->headroom_frac);
-    r->counts.evaluated++;
+    const bool fits = sim_leaves_free(&found->prediction, s->options->headroom_frac),
+               ranks = fits && is_within_bounds(s->options, &found->prediction);
+    r->counts.unfit += !fits;
+    r->counts.out_of_bounds += fits && !ranks;
     show_predicted(s, found);
     audit(s, node, found);
-    if (!ranks) tuner_search_note_nearest(s, found);
+    if (!fits) tuner_search_note_nearest(s, found);
     if (!found->prediction.fits) {
         tuner_search_note_unfit(s, found);
         return;
     }
     if (ranks) tuner_search_insert_plan(s, r->plans, &r->plan_count, found);
-    else tuner_search_insert_plan(s, r->tight, &r->tight_count, found);
-    if (s->options->pareto && ranks) tuner_search_insert_front(s, found);
+    else if (!fits) tuner_search_insert_plan(s, r->tight, &r->tight_count, found);
+    if (s->options->pareto && fits) tuner_search_insert_front(s, found);
 }
 
 enum base_status tuner_search_predict(struct search *s, const struct node *node, int submesh, struct sim_detail *detail,
@@ -69,6 +89,7 @@ enum base_status tuner_search_evaluate(struct search *s, const struct node *node
                                        struct sim_detail *detail, struct tuner_found *found)
 {
     BASE_TRY(tuner_search_predict(s, node, submesh, detail, found));
+    s->result->counts.evaluated++;
     tuner_search_note_predicted(s, node, found);
     return BASE_OK;
 }
@@ -115,8 +136,7 @@ static enum base_status place_submesh(struct search *s, int group, int submesh, 
     struct sim_plan plan;
     struct sim_plan_text text = tuner_plan_text(s->space, (struct tuner_plan){group, submesh, 0, 0});
     if (*slot) return BASE_OK;
-    BASE_TRY(
-        sim_plan_check(s->space->cache, s->space->arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, s->error));
+    BASE_TRY(sim_plan_check(s->space->cache, s->space->arena, &text, s->space->step, SIM_AS_COMPILED, &plan, s->error));
     *slot = copy_placement(s->space->arena, plan.placement);
     return BASE_OK;
 }

@@ -4,9 +4,28 @@
 #include <math.h>
 #include <string.h>
 
+/* Less is better. */
 double tuner_search_found_cost(const struct search *s, const struct tuner_found *found)
 {
-    return tuner_search_cost_of(s, found->plan.group, found->prediction.step_s);
+    const struct sim_prediction *p = &found->prediction;
+    if (!model_infers(s->space->step)) return tuner_search_cost_of(s, found->plan.group, p->step_s);
+    return s->options->objective == TUNER_LATENCY_S ? p->latency_s : -p->tokens_per_s;
+}
+
+double tuner_needed_bytes(const struct sim_prediction *p)
+{
+    return (double)(p->pipeline.stages ? p->pipeline.worst_peak_bytes : p->memory.peak_bytes);
+}
+
+/* The two measures of the front. */
+static double front_cost(const struct search *s, const struct tuner_found *found)
+{
+    return model_infers(s->space->step) ? found->prediction.latency_s : tuner_search_found_cost(s, found);
+}
+
+static double front_other(const struct search *s, const struct tuner_found *found)
+{
+    return model_infers(s->space->step) ? -found->prediction.tokens_per_s : tuner_needed_bytes(&found->prediction);
 }
 
 bool tuner_search_is_same_plan(const struct tuner_plan *a, const struct tuner_plan *b)
@@ -26,6 +45,7 @@ static int by_rules(const struct tuner_space *space, int a, int b)
 /* The place in the space, however it was reached; per-tensor policies share one place. */
 static int by_place(const struct tuner_space *space, const struct tuner_plan *a, const struct tuner_plan *b)
 {
+    if (space->stages) return (a->group > b->group) - (a->group < b->group);
     const struct tuner_group *x = &space->groups[a->group], *y = &space->groups[b->group];
     if (x->variant != y->variant) return x->variant - y->variant;
     if (x->batch != y->batch) return x->batch - y->batch;
@@ -50,6 +70,14 @@ static bool comes_before(const struct search *s, const struct tuner_found *a, co
 {
     const double x = tuner_search_found_cost(s, a), y = tuner_search_found_cost(s, b);
     if (x != y) return x < y;
+    if (model_infers(s->space->step)) {
+        double (*const other)(const struct search *, const struct tuner_found *) =
+            s->options->objective == TUNER_LATENCY_S ? front_other : front_cost;
+        const double u = other(s, a), v = other(s, b);
+        const int64_t p = a->prediction.memory.peak_bytes, q = b->prediction.memory.peak_bytes;
+        if (u != v) return u < v;
+        if (p != q) return p < q;
+    }
     const int place = by_place(s->space, &a->plan, &b->plan);
     return place ? place < 0 : by_policy(s->space, a, b) < 0;
 }
@@ -60,7 +88,8 @@ static int find_other_policy(const struct search *s, const struct tuner_found *p
                              const struct tuner_found *found)
 {
     int i = 0;
-    if (!tuner_variant_is_saved(s->space, s->space->groups[found->plan.group].variant)) return count;
+    if (!s->space->saved.value || !tuner_variant_is_saved(s->space, s->space->groups[found->plan.group].variant))
+        return count;
     while (i < count && by_place(s->space, &plans[i].plan, &found->plan)) i++;
     return i;
 }
@@ -85,39 +114,47 @@ void tuner_search_insert_plan(const struct search *s, struct tuner_found *plans,
     plans[at] = *found;
 }
 
-/* The front is sorted by time, hence in descending order of memory. */
-static bool dominated(const struct search *s, double cost, double peak_bytes)
+bool tuner_search_is_dominated(const struct search *s, double cost, double other)
 {
     for (int i = 0; i < s->result->front_count; i++) {
         const struct tuner_found *f = &s->result->front[i];
-        if (tuner_search_found_cost(s, f) <= cost && (double)f->prediction.memory.peak_bytes <= peak_bytes) return true;
+        if (front_cost(s, f) <= cost && front_other(s, f) <= other) return true;
     }
     return false;
 }
 
+/* As good in both measures, and better in one or before it. */
+static bool beats(const struct search *s, const struct tuner_found *a, const struct tuner_found *b)
+{
+    const double x = front_cost(s, a), y = front_cost(s, b), u = front_other(s, a), v = front_other(s, b);
+    return x <= y && u <= v && (x < y || u < v || comes_before(s, a, b));
+}
+
+/* The front is sorted by cost, hence in descending order of the other measure. */
 void tuner_search_insert_front(struct search *s, const struct tuner_found *found)
 {
     struct tuner_result *r = s->result;
-    double cost = tuner_search_found_cost(s, found);
-    if (dominated(s, cost, (double)found->prediction.memory.peak_bytes)) return;
-    r->front = base_grown(s->space->arena, r->front, r->front_count, &s->front_capacity, sizeof *r->front);
     int kept = 0;
     for (int i = 0; i < r->front_count; i++)
-        if (tuner_search_found_cost(s, &r->front[i]) < cost ||
-            r->front[i].prediction.memory.peak_bytes < found->prediction.memory.peak_bytes)
+        if (!beats(s, found, &r->front[i])) {
+            if (beats(s, &r->front[i], found)) return; /* nothing was dropped before */
             r->front[kept++] = r->front[i];
+        }
+    r->front = base_grown(s->space->arena, r->front, r->front_count, &s->front_capacity, sizeof *r->front);
     int at = kept;
-    for (; at > 0 && tuner_search_found_cost(s, &r->front[at - 1]) > cost; at--) r->front[at] = r->front[at - 1];
+    for (; at > 0 && front_cost(s, &r->front[at - 1]) > front_cost(s, found); at--) r->front[at] = r->front[at - 1];
     r->front[at] = *found;
     r->front_count = kept + 1;
 }
 
-void tuner_search_note_nearest(struct search *s, const struct tuner_found *found)
+bool tuner_search_note_nearest(const struct search *s, const struct tuner_found *found)
 {
     struct tuner_result *r = s->result;
-    if (!r->has_nearest || found->prediction.memory.peak_bytes < r->nearest.prediction.memory.peak_bytes)
-        r->nearest = *found;
+    const bool nearer =
+        !r->has_nearest || tuner_needed_bytes(&found->prediction) < tuner_needed_bytes(&r->nearest.prediction);
+    if (nearer) r->nearest = *found, r->nearest_is_bound = false;
     r->has_nearest = true;
+    return nearer;
 }
 
 void tuner_search_note_unfit(struct search *s, const struct tuner_found *found)
@@ -166,7 +203,7 @@ bool tuner_search_decided(const struct search *s, const struct node *node)
     if (!s->options->pareto && (node->kind == RULES || node->kind == RULES_PROGRAM || node->group >= s->base_groups))
         return node->bound >= tuner_search_best_threshold(s);
     if (s->options->pareto)
-        return dominated(s, node->bound * (1 + slack), node->peak_bytes * (1 + slack)) &&
+        return tuner_search_is_dominated(s, node->bound * (1 + slack), node->peak_bytes * (1 + slack)) &&
                node->bound >= tuner_search_threshold(s);
     return node->bound >= tuner_search_threshold(s);
 }

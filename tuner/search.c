@@ -4,6 +4,7 @@
  * times, since they do the same work on the same mesh and differ only in links. Each full prediction is checked
  * against its bounds; if one is violated, the search restarts without that kind of bound. */
 #include "tuner/search.h"
+#include "tuner/stages.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -14,7 +15,7 @@ static const int64_t searched_cache_bytes = (int64_t)2 << 30;
 const char *tuner_objective_name(enum tuner_objective objective)
 {
     static const char *const names[TUNER_OBJECTIVE_COUNT] = {"tokens_per_s", "step_s", "tokens_per_device_hour",
-                                                             "price"};
+                                                             "price", "latency_s"};
     return names[objective];
 }
 
@@ -52,23 +53,6 @@ static enum base_status bound_cell(struct search *s, struct node cell)
     return BASE_OK;
 }
 
-/* ---- main loop ---- */
-
-/* No plan that is left costs less than least_bound: the heap is sorted. */
-static void report_progress(const struct search *s, double least_bound)
-{
-    const struct tuner_result *r = s->result;
-    const struct tuner_counts *c = &r->counts;
-    struct base_progress said = {
-        "plans decided", c->evaluated - c->looked_at + c->by_program + c->by_time + c->by_memory + c->by_sibling,
-        s->space->plan_count, 0, 1};
-    if (!s->options->progress) return;
-    if (r->plan_count) said.best_tokens_per_s = r->plans[0].prediction.tokens_per_s;
-    if (r->plan_count && s->cells_are_complete && s->use_bounds)
-        said.gap_frac = fmax(0, 1 - least_bound / tuner_search_found_cost(s, &r->plans[0]));
-    s->options->progress(s->options->progress_where, &said);
-}
-
 static void count_as_decided(struct search *s, const struct node *node)
 {
     *(node->kind == PROGRAM || node->kind == RULES_PROGRAM ? &s->result->counts.by_program
@@ -89,19 +73,35 @@ static enum base_status open_node(struct search *s, const struct node *node)
     return BASE_OK;
 }
 
+/* ---- main loop ---- */
+
+/* No plan that is left costs less than least_bound where the heap is sorted. */
+static void report_progress(const struct search *s, double least_bound)
+{
+    const struct tuner_result *r = s->result;
+    const struct tuner_counts *c = &r->counts;
+    const struct tuner_stages *stages = s->space->stages;
+    const int64_t decided = c->evaluated - c->looked_at + c->by_program + c->by_time + c->by_memory + c->by_sibling;
+    struct base_progress said = {"plans decided", stages ? stages->plan_count - s->heap_count : decided,
+                                 stages ? stages->plan_count : s->space->plan_count, 0, 1};
+    if (!s->options->progress) return;
+    if (r->plan_count) said.best_tokens_per_s = r->plans[0].prediction.tokens_per_s;
+    if (r->plan_count && (stages || s->cells_are_complete) && s->use_bounds)
+        said.gap_frac = fmax(0, 1 - least_bound / tuner_search_found_cost(s, &r->plans[0]));
+    s->options->progress(s->options->progress_where, &said);
+}
+
 static enum base_status walk(struct search *s)
 {
-    while (s->heap_count && !s->restart && !tuner_search_time_is_up(s)) {
+    while (s->heap_count && !s->restart) {
         struct node node = tuner_search_pop(s);
-        if (tuner_search_decided(s, &node)) {
-            /* The heap is sorted, so without a front this node decides everything left; but named plans are ranked,
-             * too. */
-            if (!s->options->pareto && node.bound >= tuner_search_threshold(s))
-                return tuner_search_push(s, node), BASE_OK;
-            count_as_decided(s, &node);
-            continue;
-        }
-        BASE_TRY(open_node(s, &node));
+        const bool decided = s->kind->decided(s, &node);
+        /* The heap is sorted, so without a front this node decides everything left; but named plans are ranked, too. */
+        const bool all_decided =
+            decided && s->kind->decides_all && !s->options->pareto && node.bound >= tuner_search_threshold(s);
+        if (all_decided || (!decided && tuner_search_time_is_up(s))) return tuner_search_push(s, node), BASE_OK;
+        if (decided) s->kind->count(s, &node);
+        else BASE_TRY(s->kind->open(s, &node));
         report_progress(s, node.bound);
     }
     return BASE_OK;
@@ -183,6 +183,11 @@ static enum base_status run_once(struct search *s)
 {
     struct tuner_counts *counts = &s->result->counts;
     begin(s);
+    if (s->space->stages) {
+        tuner_staged_begin(s);
+        BASE_TRY(walk(s));
+        return tuner_staged_end(s);
+    }
     BASE_TRY(run_phases(s));
     for (int64_t i = 0; i < s->too_large_count; i++) counts->by_memory += tuner_search_plans_of(s, &s->too_large[i]);
     if (!s->result->plan_count && !s->restart) BASE_TRY(find_nearest(s));
@@ -197,13 +202,7 @@ static void show_ruled_out(const struct search *s, const struct node *nodes, int
     for (int64_t i = 0; i < count && s->options->looked; i++) {
         const struct node *n = &nodes[i];
         if (n->kind != FAMILY && n->kind != PLAN) continue;
-        s->options->looked(
-            s->options->looked_where,
-            &(struct tuner_looked){{n->group, n->kind == PLAN ? n->submesh : 0, n->microbatches, n->saved},
-                                   NULL,
-                                   tuner_search_seconds_of_cost(s, n->group, n->bound),
-                                   n->peak_bytes,
-                                   reason == BY_MEMORY});
+        tuner_search_show_bound(s, n, reason == BY_MEMORY);
     }
 }
 
@@ -226,12 +225,13 @@ static void settle(struct search *s)
     int64_t all = 0;
     double least = INFINITY;
     for (int64_t i = 0; i < s->heap_count; i++) {
-        if (!s->stopped) count_as_decided(s, &s->heap[i]);
+        if (!s->stopped) s->kind->count(s, &s->heap[i]);
         if (s->heap[i].bound < least) least = s->heap[i].bound;
     }
     for (int g = 0; g < s->base_groups; g++)
         if (!s->options->shape || s->space->groups[g].shape == s->options->shape - 1)
             all += (1 + s->rule_counts[g]) * tuner_group_plan_count(s->space, g);
+    if (s->space->stages) all = s->space->plan_count;
     c->open = s->stopped
                   ? all - (c->evaluated - c->looked_at) - c->by_program - c->by_memory - c->by_time - c->by_sibling
                   : 0;
@@ -242,20 +242,26 @@ static void settle(struct search *s)
     if (to_the_end) r->gap_frac = s->options->gap_frac;
     if (to_the_end) return;
     double best = r->plan_count ? tuner_search_found_cost(s, &r->plans[0]) : INFINITY;
-    r->gap_frac = !r->plan_count || !s->cells_are_complete ? 1 : least < best ? 1 - least / best : 0;
+    r->gap_frac = !r->plan_count || !s->cells_are_complete || model_infers(s->space->step) ? 1
+                  : least < best                                                           ? 1 - least / best
+                                                                                           : 0;
+    if (s->space->stages) r->gap_frac = fmax(r->gap_frac, s->options->gap_frac);
 }
 
 enum base_status tuner_search(struct tuner_space *space, const struct tuner_options *options, struct tuner_result *out,
                               struct base_error *error)
 {
+    static const struct search_kind of_plans = {tuner_search_decided, count_as_decided, open_node, true},
+                                    of_stages = {tuner_staged_decided, tuner_staged_count, tuner_staged_open, false};
     struct tuner_result result = {.plan_count = 0};
     struct search s = {.space = space,
+                       .kind = space->stages ? &of_stages : &of_plans,
                        .options = options,
                        .result = &result,
                        .error = error,
                        .charges = {true, true},
                        .least_open = INFINITY,
-                       .use_bounds = !options->no_bounds};
+                       .use_bounds = !options->no_bounds && !model_infers(space->step)};
     if (!space->relaxed_programs)
         space->relaxed_programs =
             base_new(space->arena, const struct tuner_relaxed_program *, 2 * space->variant_count);

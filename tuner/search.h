@@ -15,7 +15,7 @@ enum kind {
     RULES,   /* the same two kinds for unnamed rule sets */
     RULES_PROGRAM,
     FAMILY,
-    PLAN /* one plan of a family; its time is known except for rounding */
+    PLAN /* one plan of a family, whose time is known except for rounding; or a plan with stages */
 };
 
 struct node {
@@ -26,6 +26,7 @@ struct node {
     const struct tuner_table *families; /* costs and bytes of a cell's groups, once bounded */
     bool tight;                         /* a plan that fits without the headroom, so it will not be ranked */
     bool propagated;                    /* a family bounded by the propagation of its rules */
+    bool unpriced;                      /* it has no bound yet, and comes last */
     int saved;                          /* as in struct tuner_plan */
 };
 
@@ -34,8 +35,18 @@ struct phase {
     bool named_policies, policies_by_tensor, unnamed_rules; /* unnamed_rules: otherwise named ones */
 };
 
+struct search;
+/* What the nodes of a space do. */
+struct search_kind {
+    bool (*decided)(const struct search *s, const struct node *node);    /* by what is known of it: it is not opened */
+    void (*count)(struct search *s, const struct node *node);            /* of a decided one, its plans */
+    enum base_status (*open)(struct search *s, const struct node *node); /* predicts, or pushes closer nodes */
+    bool decides_all; /* a decided node decides all nodes with larger bounds */
+};
+
 struct search {
     struct tuner_space *space;
+    const struct search_kind *kind;
     const struct tuner_options *options;
     struct tuner_result *result;
     struct base_error *error;
@@ -107,7 +118,9 @@ double tuner_search_found_cost(const struct search *s, const struct tuner_found 
 void tuner_search_insert_plan(const struct search *s, struct tuner_found *plans, int *count,
                               const struct tuner_found *found);
 void tuner_search_insert_front(struct search *s, const struct tuner_found *found);
-void tuner_search_note_nearest(struct search *s, const struct tuner_found *found);
+/* Some plan of the front is as good in both measures. */
+bool tuner_search_is_dominated(const struct search *s, double cost, double peak_bytes);
+bool tuner_search_note_nearest(const struct search *s, const struct tuner_found *found); /* true: it is nearer */
 void tuner_search_note_unfit(struct search *s, const struct tuner_found *found);
 bool tuner_search_decided(const struct search *s, const struct node *node);
 
@@ -130,6 +143,18 @@ bool tuner_search_refuses(struct search *s, const struct node *node); /* JAX rej
 /* Adds the other device orders of a plan's submesh that may be better. */
 void tuner_search_push_siblings(struct search *s, const struct node *node, int first, const struct tuner_found *found,
                                 const struct sim_detail *detail);
+
+/* Tells whoever asked of a plan that a bound decided by itself. */
+void tuner_search_show_bound(const struct search *s, const struct node *node, bool by_memory);
+
+/* ---- stage_search.c ---- */
+
+void tuner_staged_begin(struct search *s);
+bool tuner_staged_decided(const struct search *s, const struct node *node);
+void tuner_staged_count(struct search *s, const struct node *node); /* of a decided one */
+enum base_status tuner_staged_open(struct search *s, const struct node *node);
+/* Decides what is left. BASE_INPUT: no plan of the space can be predicted. */
+enum base_status tuner_staged_end(struct search *s);
 
 /* ---- search_plans.c ---- */
 

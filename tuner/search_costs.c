@@ -1,10 +1,12 @@
 /* The units of a search: costs and seconds, batches and microbatches, plans, elapsed time. */
 #include "tuner/search.h"
+#include "tuner/stages.h"
 
 #include <stdlib.h>
 
 int64_t tuner_search_batch_size(const struct search *s, int group)
 {
+    if (s->space->stages) return tuner_staged_batch(s->space->stages, group);
     return strtoll(s->space->values[TUNER_BATCH].values[s->space->groups[group].batch], NULL, 10);
 }
 

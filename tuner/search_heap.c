@@ -5,6 +5,7 @@
 
 bool tuner_search_before(const struct node *a, const struct node *b)
 {
+    if (a->unpriced != b->unpriced) return b->unpriced;
     if (a->bound != b->bound) return a->bound < b->bound;
     if (a->kind != b->kind) return a->kind > b->kind;
     if (a->group != b->group) return a->group < b->group;

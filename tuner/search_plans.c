@@ -45,6 +45,7 @@ static enum base_status predict_first(struct search *s, const struct node *node,
         detail->slow_s = 0;
         BASE_TRY(tuner_search_predict(s, node, first, detail, found));
     }
+    s->result->counts.evaluated++;
     tuner_search_note_predicted(s, node, found);
     return BASE_OK;
 }

@@ -230,7 +230,8 @@ enum base_status tuner_search_add_cells(struct search *s, const struct phase *ph
     for (int first = 0; first < s->base_groups; first = s->cell_end[first]) {
         if (!is_looked_at(s, first) || !is_of_phase(s, phase, first)) continue;
         if (tuner_search_time_is_up(s)) return s->cells_are_complete = false, BASE_OK;
-        if (!s->best_links[s->space->groups[first].shape].axes.count) BASE_TRY(tuner_search_place_shape(s, first));
+        const bool is_placed = s->best_links[s->space->groups[first].shape].axes.count > 0;
+        if (!is_placed && !model_infers(s->space->step)) BASE_TRY(tuner_search_place_shape(s, first)); /* for bounds */
         for (int m = 0; m < tuner_group_microbatch_count(s->space, first); m++)
             if (tuner_group_takes(s->space, first, m)) BASE_TRY(add_cell_of(s, first, m, phase->unnamed_rules));
     }

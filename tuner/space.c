@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_SUBMESHES = 1 << 16, MOST_GROUPS = 1 << 24, LARGEST_AUTO_SHARE = 32 };
+enum { MOST_GROUPS = 1 << 24, LARGEST_AUTO_SHARE = 32 };
 
 static const enum sim_key keys[TUNER_DIMENSION_COUNT] = {[TUNER_OPTIMIZER] = SIM_OPTIMIZER,
                                                          [TUNER_DTYPE] = SIM_DTYPE,
@@ -13,6 +13,8 @@ static const enum sim_key keys[TUNER_DIMENSION_COUNT] = {[TUNER_OPTIMIZER] = SIM
                                                          [TUNER_REMAT] = SIM_REMAT_POLICY,
                                                          [TUNER_PARTITIONING] = SIM_OPTIMIZER_PARTITIONING,
                                                          [TUNER_SEQUENCE] = SIM_SEQUENCE_PARALLEL,
+                                                         [TUNER_NUM_DECODES] = SIM_NUM_DECODES,
+                                                         [TUNER_PARAMETER_DTYPE] = SIM_PARAMETER_DTYPE,
                                                          [TUNER_BATCH] = SIM_BATCH_SIZE,
                                                          [TUNER_SUBMESH] = SIM_SUBMESH,
                                                          [TUNER_RULES] = SIM_RULES,
@@ -103,30 +105,6 @@ static enum base_status read_request(const struct tuner_space *space, const char
     return sim_plan_mesh_request(space->arena, &plan, request, error);
 }
 
-/* All tuples of divisors of the topology's dimensions, last one fastest. */
-static enum base_status every_submesh(struct base_arena *arena, const struct topo_topology *topology,
-                                      struct tuner_values *out, struct base_error *error)
-{
-    int64_t at[4] = {1, 1, 1, 1};
-    out->values = base_new(arena, const char *, MOST_SUBMESHES);
-    for (out->count = 0;;) {
-        struct base_text text = {.arena = arena};
-        for (int i = 0; i < topology->bounds_count; i++) base_putf(&text, "%s%lld", i ? "," : "", (long long)at[i]);
-        if (out->count == MOST_SUBMESHES)
-            return base_fail(error, BASE_INPUT,
-                             "topology: %s has more than %d submeshes; list those to try in --model-parallel-submesh",
-                             topology->name, MOST_SUBMESHES);
-        out->values[out->count++] = text.data;
-        int i = topology->bounds_count - 1;
-        for (; i >= 0; i--) {
-            int64_t next = base_next_divisor(topology->bounds[i], at[i]);
-            at[i] = next ? next : 1;
-            if (next) break;
-        }
-        if (i < 0) return BASE_OK;
-    }
-}
-
 /* The meshes that the software can use: any submesh, or a number of consecutive ranks. */
 static enum base_status every_mesh(struct tuner_space *space, const struct tuner_software *choices,
                                    const struct topo_topology *topology, struct tuner_values *out,
@@ -134,7 +112,7 @@ static enum base_status every_mesh(struct tuner_space *space, const struct tuner
 {
     static const char *const one[] = {"1"};
     if (choices->mesh == TUNER_ANY_SUBMESH || choices->mesh == TUNER_NAMED_AXES)
-        return every_submesh(space->arena, topology, out, error);
+        return tuner_every_submesh(space->arena, topology, out, error);
     space->mesh_key = SIM_NUM_PARTITIONS;
     *out = choices->mesh == TUNER_NO_MODEL_AXIS ? copy_values(space->arena, one, 1)
                                                 : divisors(space->arena, topology->device_count);
@@ -201,6 +179,11 @@ static void put_variant(const struct tuner_space *space, int variant, struct sim
 
 struct sim_plan_text tuner_plan_text(const struct tuner_space *space, struct tuner_plan plan)
 {
+    return space->text(space, plan);
+}
+
+static struct sim_plan_text plan_text(const struct tuner_space *space, struct tuner_plan plan)
+{
     struct sim_plan_text text = space->plan;
     const struct tuner_group *group = &space->groups[plan.group];
     put_variant(space, group->variant, &text);
@@ -253,7 +236,7 @@ static bool check_group(struct tuner_space *space, int microbatches, int64_t pla
     struct base_error why;
     const struct sim_plan_text text =
         tuner_plan_text(space, (struct tuner_plan){space->group_count, 0, microbatches, 0});
-    if (sim_plan_check(space->cache, space->arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, out, &why) == BASE_OK &&
+    if (sim_plan_check(space->cache, space->arena, &text, space->step, SIM_AS_COMPILED, out, &why) == BASE_OK &&
         tuner_check_micro_batch(out, space->micro_batch, &why) == BASE_OK)
         return true;
     tuner_refuse(space, why.text, plan_count);
@@ -360,8 +343,7 @@ static enum base_status check_each_value(struct tuner_space *space, const char *
                 if (sim_plan_keys[key].type == SIM_OF_MESH) text.values[key] = NULL;
             text.values[space->mesh_key] = on_one_device;
             if (space->plan.values[SIM_NUM_EXPERT_PARTITIONS]) text.values[SIM_NUM_EXPERT_PARTITIONS] = "1";
-            BASE_TRY(
-                sim_plan_check(space->cache, space->arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, error));
+            BASE_TRY(sim_plan_check(space->cache, space->arena, &text, space->step, SIM_AS_COMPILED, &plan, error));
         }
     }
     return BASE_OK;
@@ -438,18 +420,31 @@ static bool go_by_software(struct sim_plan_text *plan, const struct topo_topolog
     return true;
 }
 
-enum base_status tuner_space_build(struct base_arena *arena, struct sim_cache *cache,
-                                   const struct tuner_request *request, struct tuner_space *out,
-                                   struct base_error *error)
+static const enum sim_key *keys_of(const struct tuner_space *space)
 {
+    enum sim_key *own = base_new(space->arena, enum sim_key, TUNER_DIMENSION_COUNT);
+    memcpy(own, keys, sizeof keys);
+    own[TUNER_SUBMESH] = space->mesh_key;
+    return own;
+}
+
+enum base_status tuner_space_build(struct base_arena *arena, struct sim_cache *cache, const struct tuner_request *asked,
+                                   struct tuner_space *out, struct base_error *error)
+{
+    const struct tuner_request *request = asked;
     struct model_config config;
     struct topo_topology topology;
     struct tuner_software choices = {0};
     struct tuner_space *space = base_new(arena, struct tuner_space, 1);
+    if (model_infers(asked->step)) BASE_TRY(tuner_serving_request(arena, asked, &request, error));
     const char *const *plan = request->plan.values;
     *space = (struct tuner_space){.arena = arena,
                                   .cache = cache,
                                   .plan = request->plan,
+                                  .step = request->step,
+                                  .text = plan_text,
+                                  .dimension_count = TUNER_DIMENSION_COUNT,
+                                  .values = base_new(arena, struct tuner_values, TUNER_DIMENSION_COUNT),
                                   .search_rules = request->search_rules,
                                   .batch_auto = request->batch_auto};
     if (!plan[SIM_MODEL])
@@ -462,7 +457,7 @@ enum base_status tuner_space_build(struct base_arena *arena, struct sim_cache *c
                          "lora_rank: plans with adapters are predicted, not searched; use predict, or sweep");
     BASE_TRY(model_gin_config_parse(arena, plan[SIM_MODEL], sim_cache_gin_search_path(cache), &config, error));
     BASE_TRY(topo_parse(arena, plan[SIM_TOPOLOGY], &topology, error));
-    space->by_software = go_by_software(&space->plan, &topology);
+    space->by_software = go_by_software(&space->plan, &topology) && !model_infers(space->step);
     BASE_TRY(tuner_software_find(arena, request, &choices, error));
     space->layer_count = config.num_encoder_layers + config.num_decoder_layers;
     space->has_experts = config.experts.count > 0;
@@ -474,6 +469,7 @@ enum base_status tuner_space_build(struct base_arena *arena, struct sim_cache *c
     struct tuner_values submeshes = request->given[TUNER_SUBMESH];
     tuner_take_named_axes(space, &choices, &submeshes);
     space->mesh_key = tuner_mesh_key(&space->plan);
+    space->keys = keys_of(space);
     space->plan.values[space->mesh_key] = NULL;
     if (space->mesh_key == SIM_ICI_MESH) BASE_TRY(tuner_named_meshes(space, &topology, &submeshes, &axes, error));
     else if (!submeshes.count) BASE_TRY(every_mesh(space, &choices, &topology, &submeshes, error));

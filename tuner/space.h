@@ -14,6 +14,10 @@ void tuner_take_named_axes(struct tuner_space *space, const struct tuner_softwar
 enum base_status tuner_named_meshes(struct tuner_space *space, const struct topo_topology *topology,
                                     struct tuner_values *meshes, struct topo_axes *axes, struct base_error *error);
 
+/* All tuples of divisors of the topology's dimensions, last one fastest. */
+enum base_status tuner_every_submesh(struct base_arena *arena, const struct topo_topology *topology,
+                                     struct tuner_values *out, struct base_error *error);
+
 /* The batch sizes of a batch search; see space.c. */
 struct tuner_values tuner_auto_batches(struct base_arena *arena, int device_count);
 /* The options that the plan's software offers (software_choices.c). */
@@ -36,6 +40,10 @@ struct tuner_software {
 enum base_status tuner_software_find(struct base_arena *arena, const struct tuner_request *request,
                                      struct tuner_software *out, struct base_error *error);
 
+
+/* A request of inference with the keys of training pinned (serving.c). */
+enum base_status tuner_serving_request(struct base_arena *arena, const struct tuner_request *asked,
+                                       const struct tuner_request **out, struct base_error *error);
 
 /* Per-tensor remat (saved_space.c): adds its placeholder to the values of TUNER_REMAT. */
 enum base_status tuner_saved_open(struct tuner_space *space, const struct model_config *config,

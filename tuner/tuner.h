@@ -6,6 +6,8 @@
 #include "base/base.h"
 #include "sim/predict/predict.h"
 
+/* Three spaces have one search: plans of training, plans with pipeline stages, and plans of inference. */
+
 /* ---- the space (space.c) ---- */
 
 /* Keys of a plan that may vary, slowest first. A given value or list replaces the default range. */
@@ -16,6 +18,8 @@ enum tuner_dimension {
     TUNER_REMAT,
     TUNER_PARTITIONING,
     TUNER_SEQUENCE,
+    TUNER_NUM_DECODES,
+    TUNER_PARAMETER_DTYPE,
     TUNER_BATCH,
     TUNER_SUBMESH,
     TUNER_RULES,
@@ -33,6 +37,7 @@ struct tuner_values {
 
 struct tuner_request {
     struct sim_plan_text plan; /* fixed keys */
+    enum model_step step;      /* of inference: keys of training do not vary (serving.c) */
     /* Given values; none: the default range. In ici_mesh, an axis without a size (data=1,fsdp,tensor) takes every
      * size. */
     struct tuner_values given[TUNER_DIMENSION_COUNT];
@@ -86,12 +91,22 @@ struct tuner_saved_space {
     int found_count, found_capacity;
 };
 
+/* One plan: a group, one of its submeshes (from 0), one of its microbatch counts. saved: 0, or a per-tensor policy
+ * found by the search, in place of the variant's remat_policy. */
+struct tuner_plan {
+    int group /* of plans with stages: its place */, submesh, microbatches, saved;
+};
+
 struct tuner_space {
     struct base_arena *arena;
     struct sim_cache *cache;
     struct sim_plan_text plan;
-    struct tuner_values
-        values[TUNER_DIMENSION_COUNT]; /* TUNER_MICROBATCHES: those of the batch with the most; see microbatches */
+    enum model_step step;
+    int dimension_count; /* of keys that vary, slowest first; for plans with stages see tuner_staged */
+    const enum sim_key *keys;
+    struct tuner_values *values; /* TUNER_MICROBATCHES: those of the batch with the most; see microbatches */
+    struct sim_plan_text (*text)(const struct tuner_space *space, struct tuner_plan plan);
+    struct tuner_stages *stages;       /* of a space of plans with stages (stage_space.c); otherwise NULL */
     struct tuner_values *microbatches; /* by batch index */
     struct tuner_shape *shapes;        /* in order of the last axis; submeshes of a shape are adjacent */
     bool batch_auto;                   /* the batch is not limited by the user, so it ends at the edge of the space */
@@ -119,12 +134,6 @@ struct tuner_group {
     int variant, batch, shape, rules;
     int64_t rule_set_count;
     const bool *refused; /* by number of microbatches, shared by groups that differ only in rules; NULL: none */
-};
-
-/* One plan: a group, one of its submeshes (from 0), one of its microbatch counts. saved: 0, or a per-tensor policy
- * found by the search, in place of the variant's remat_policy. */
-struct tuner_plan {
-    int group, submesh, microbatches, saved;
 };
 
 /* BASE_INPUT: an invalid value, or a space without a plan (with the most frequent reason). */
@@ -161,6 +170,7 @@ enum tuner_objective {
     TUNER_STEP_S,
     TUNER_TOKENS_PER_DEVICE_HOUR,
     TUNER_PRICE,
+    TUNER_LATENCY_S, /* of inference: of a whole answer, or of the single requested step */
     TUNER_OBJECTIVE_COUNT
 };
 const char *tuner_objective_name(enum tuner_objective objective);
@@ -175,18 +185,19 @@ struct tuner_looked {
 
 struct tuner_options {
     enum tuner_objective objective;
-    int top;                      /* number of ranked plans */
-    double headroom_frac;         /* share of a device's memory that every ranked plan leaves free */
-    double gap_frac;              /* a best plan within this share of the optimal cost suffices; 0: the optimum */
-    double risk_frac;             /* the risk that the headroom stands for; 0: the headroom was given */
-    bool no_bounds;               /* predict every plan in full */
-    bool no_integer_program;      /* only bounds of single plans and cells decide; shows the programs' benefit */
-    int shape;                    /* index + 1 of the only mesh shape to search; 0: all */
-    bool pareto;                  /* tokens per second against peak memory */
-    double time_limit_s;          /* 0: none */
-    int64_t prediction_limit;     /* the search stops after this many full predictions; 0: no limit */
-    double (*now_s)(void *where); /* NULL: no clock and no time limit */
-    bool (*stop)(void *where);    /* NULL, or returns true to stop the search with its current result */
+    int top;                 /* number of ranked plans */
+    double headroom_frac;    /* share of a device's memory that every ranked plan leaves free */
+    double gap_frac;         /* a best plan within this share of the optimal cost suffices; 0: the optimum */
+    double risk_frac;        /* the risk that the headroom stands for; 0: the headroom was given */
+    bool no_bounds;          /* predict every plan in full */
+    bool no_integer_program; /* only bounds of single plans and cells decide; shows the programs' benefit */
+    int shape;               /* index + 1 of the only mesh shape to search; 0: all */
+    bool pareto;             /* tokens per second against peak memory; of inference, against latency */
+    double most_latency_s, least_tokens_per_s; /* of inference: a plan beyond them is not ranked; 0: no bound */
+    double time_limit_s;                       /* 0: none */
+    int64_t prediction_limit;                  /* the search stops after this many full predictions; 0: no limit */
+    double (*now_s)(void *where);              /* NULL: no clock and no time limit */
+    bool (*stop)(void *where);                 /* NULL, or returns true to stop the search with its current result */
     void *where;
     base_tell *progress;
     void *progress_where;
@@ -200,6 +211,8 @@ struct tuner_found {
     struct sim_prediction prediction;
 };
 
+double tuner_needed_bytes(const struct sim_prediction *prediction); /* of the device that needs most */
+
 /* Number of plans that each step of the search ruled out or predicted. */
 struct tuner_counts {
     int64_t evaluated;  /* in full */
@@ -212,6 +225,8 @@ struct tuner_counts {
     int64_t priced;     /* predictions made only for prices or bounds */
     int64_t looked_at;  /* predictions repeated after a restart or for for_tight, part of evaluated */
     int64_t for_tight;  /* part of looked_at: to rank plans that fit without the headroom, if none leaves it */
+    int64_t unfit, out_of_bounds;   /* part of evaluated: they leave no headroom; they do, and are not ranked */
+    int64_t assignments, undecided; /* of layers to stages: predicted ones; plans without a proven one */
 };
 /* evaluated - looked_at and the counts from by_program to open add up to the plans of the space. */
 
@@ -226,8 +241,8 @@ struct tuner_result {
     struct tuner_found *front; /* --pareto: fastest first */
     int front_count;
     struct tuner_found nearest; /* if nothing is ranked: the plan with the smallest peak, possibly a tight one */
-    bool has_nearest;
-    struct tuner_found unfit; /* the fastest predicted plan that does not fit and beats the best */
+    bool has_nearest, nearest_is_bound; /* is_bound: it was not predicted, and its memory is a lower bound */
+    struct tuner_found unfit;           /* the fastest predicted plan that does not fit and beats the best */
     bool has_unfit;
     struct tuner_counts counts;
     double memory_worth_s_per_byte; /* step time saved per additional byte, by the best plan's integer program */
@@ -323,51 +338,10 @@ struct tuner_fit_row {
 enum base_status tuner_fit(struct tuner_space *space, const struct tuner_options *options, struct tuner_fit_row *rows,
                            int *count, struct base_error *error);
 
-/* ---- plans of inference (serving.c) ---- */
-
-/* Latency: of a whole answer, or of the single requested step. */
-enum tuner_serving_objective { TUNER_LATENCY, TUNER_THROUGHPUT };
-struct tuner_serving_request {
-    struct tuner_request space; /* its plan may have inference keys; keys of training do not vary */
-    struct tuner_values num_decodes, parameter_dtypes; /* none: the plan's; int8 only with options beyond T5X */
-    enum model_step step;
-    enum tuner_serving_objective objective;
-    double most_latency_s, least_tokens_per_s; /* 0: no bound */
-    double headroom_frac;                      /* share of a device's memory that every ranked plan leaves free */
-    int top;
-    double (*now_s)(void *where); /* NULL: no clock */
-    void *where;
-};
-
-/* A plan as its varying values, with its prediction. */
-struct tuner_served {
-    int group, submesh, num_decodes, parameter_dtype;
-    int64_t place, rows; /* place: in the space; rows: answers that a step continues */
-    double latency_s, first_token_s, step_s, tokens_per_s, peak_bytes, free_bytes;
-};
-
-struct tuner_serving_result {
-    const struct tuner_space *space;
-    struct sim_plan_text plan; /* the request's, with its inference keys */
-    struct tuner_values num_decodes, parameter_dtypes;
-    struct tuner_served *plans; /* plans that fit within the limits, best first */
-    int plan_count;
-    struct tuner_served *front; /* the latency/throughput Pareto front of plans that fit, lowest latency first */
-    int front_count;
-    struct tuner_served *fitting, *unfit; /* all valid plans: with the headroom, and without */
-    int64_t fitting_count, unfit_count, out_of_bounds_count;
-    int64_t plan_count_of_space; /* all were predicted, so the best is proven */
-    struct tuner_served nearest; /* the plan with the smallest peak */
-    bool has_nearest;
-    double wall_s; /* 0 without a clock */
-};
-/* BASE_INPUT: a space without a plan. The arena owns everything. */
-enum base_status tuner_serve(struct base_arena *arena, struct sim_cache *cache,
-                             const struct tuner_serving_request *request, struct tuner_serving_result *out,
-                             struct base_error *error);
-struct sim_plan_text tuner_served_text(const struct tuner_serving_result *result, const struct tuner_served *plan);
-
-/* ---- plans with stages (stage_search.c) ---- */
+/* ---- plans with stages (stage_space.c, stage_search.c) ----
+ *
+ * Every plan starts with a time bound from layers alone; when its turn comes, it gets bounds on time and memory
+ * (sim_pipeline_least_of). Plans are predicted in full in order of these bounds, until no other can be better. */
 
 /* Varying keys, slowest first. */
 enum tuner_staged {
@@ -399,71 +373,15 @@ struct tuner_stages_request {
     struct sim_plan_text plan;                     /* fixed keys */
     struct tuner_values given[TUNER_STAGED_COUNT]; /* none: the default range */
     int64_t micro_batch;                           /* sequences per replica that every plan must have; 0: any */
-    enum tuner_objective objective;                /* TUNER_STEP_S: seconds per step; otherwise per sequence */
-    double headroom_frac;
-    double gap_frac; /* a best plan within this share of the optimal cost suffices; 0: the optimum */
-    int top;
-    bool no_bounds;               /* predict every plan in full */
-    bool assigns_layers;          /* choose each stage's layers; otherwise the software's split */
-    bool assigns_uneven;          /* choose them where the software's split refuses the layers */
-    bool batch_auto;              /* also search the batch size */
-    bool searches_context;        /* search the number of devices per sequence; otherwise the plan's */
-    bool pareto;                  /* tokens per second against peak memory; not with assigned layers */
-    double time_limit_s;          /* 0: none */
-    double (*now_s)(void *where); /* NULL: no clock and no time limit */
-    bool (*stop)(void *where);    /* NULL, or returns true to stop the search with its current result */
-    void *where;
-    base_tell *progress; /* may be NULL */
-    void *progress_where;
+    bool assigns_layers;                           /* choose each stage's layers; otherwise the software's split */
+    bool assigns_uneven;                           /* choose them where the software's split refuses the layers */
+    bool batch_auto;                               /* also search the batch size */
+    bool searches_context;                         /* search the number of devices per sequence; otherwise the plan's */
 };
-enum tuner_staged_end { TUNER_STAGED_OPEN, TUNER_STAGED_PREDICTED, TUNER_STAGED_BY_TIME, TUNER_STAGED_BY_MEMORY };
-/* A plan as indices of its values, with its current state. */
-struct tuner_staged_plan {
-    unsigned char value[TUNER_STAGED_COUNT];
-    unsigned char end;          /* enum tuner_staged_end: the decision */
-    bool assigned;              /* each stage's layers are chosen */
-    bool unpriced;              /* time ran out before it had bounds or was checked */
-    bool refused;               /* valid for the software, but it cannot be predicted */
-    bool has_layers_bound_only; /* it has only the layers-only time bound, and no memory bound yet */
-    int place;                  /* in the space */
-    double least_s, step_s;     /* per sequence or step: a lower bound, and the prediction */
-    double free_bytes;          /* an upper bound, or the predicted value */
-    const char *layers;         /* of each stage if assigned; "auto": to be assigned by a search; or NULL */
-    bool undecided;             /* a better assignment may exist, but none below least_s */
-};
-struct tuner_stages_result {
-    struct sim_plan_text plan;
-    struct tuner_values values[TUNER_STAGED_COUNT];
-    struct tuner_staged_plan *space; /* plans that the software accepts */
-    int plan_count;
-    struct tuner_staged_plan *best; /* best first; ties in order of the space */
-    int best_count;
-    struct tuner_staged_plan *tight; /* faster plans that fit without the headroom; not with assigned layers */
-    int tight_count;
-    struct tuner_staged_plan nearest; /* if none fits: the plan with the largest bound on free memory */
-    int64_t refused_count;
-    const char *refusal;             /* reason of the first refusal */
-    struct tuner_staged_plan *front; /* with pareto: fastest first */
-    int front_count;
-    double capacity_bytes;                                               /* of a device */
-    int64_t evaluated_count, by_time_count, by_memory_count, open_count; /* these add up to plan_count */
-    int64_t assignment_count, undecided_count; /* predicted assignments; plans without a proven one */
-    int64_t program_count; /* plans for which the integer program decided the layers that were not predicted */
-    int bound_violations;  /* full predictions below their bound, which must not happen */
-    bool within_gap;       /* the search finished, and a gap was allowed */
-    double gap_frac;       /* no plan or assignment costs less than the best by more than this share */
-    double wall_s;
-};
-struct sim_plan_text tuner_staged_text(const struct tuner_stages_result *result, const struct tuner_staged_plan *plan);
-/* All plans of the space, without bounds or predictions. BASE_INPUT: an invalid value, too large a space, or a space
- * without a plan. */
-enum base_status tuner_stages_space(struct base_arena *arena, struct sim_cache *cache,
-                                    const struct tuner_stages_request *request, struct tuner_stages_result *out,
-                                    struct base_error *error);
-/* Every plan starts with a layers-only time bound; when its turn comes, it gets bounds on time and memory
- * (sim_pipeline_least_of). Plans are predicted in full in order of these bounds, until no other can be better. */
-enum base_status tuner_stages_search(struct base_arena *arena, struct sim_cache *cache,
-                                     const struct tuner_stages_request *request, struct tuner_stages_result *out,
-                                     struct base_error *error);
+/* All plans of the space. search: the search that it is built for, whose plans get a bound each and whose time begins;
+ * NULL: none. BASE_INPUT: an invalid value, too large a space, or a space without a plan. */
+enum base_status tuner_stages_build(struct base_arena *arena, struct sim_cache *cache,
+                                    const struct tuner_stages_request *request, const struct tuner_options *search,
+                                    struct tuner_space *out, struct base_error *error);
 
 #endif

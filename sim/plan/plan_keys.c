@@ -58,8 +58,11 @@ static enum base_status read_word(const char *text, const struct sim_plan_key *r
 {
     const char *names[SIM_MOST_WORDS];
     int count = 0, found;
+    for (; count < SIM_MOST_WORDS && row->words[count].name; count++) { /* most say the key's own word */
+        names[count] = row->words[count].name;
+        if (!strcmp(names[count], text)) return store(plan, row, row->words[count].value), BASE_OK;
+    }
     const char *meant = base_synonym(row->name, text, strlen(text), BASE_TAKEN);
-    while (count < SIM_MOST_WORDS && row->words[count].name) names[count] = row->words[count].name, count++;
     enum base_status status = base_parse_word(meant ? meant : text, row->name, names, count, &found, error);
     if (status != BASE_OK && row == &sim_plan_keys[SIM_REMAT_POLICY]) {
         const struct base_error words = *error;
