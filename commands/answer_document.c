@@ -56,10 +56,7 @@ static void put_launcher(struct commands_context *context, const struct sim_plan
     struct base_text launcher = {.arena = context->arena};
     const char *format = reports_launches_itself(plan) ? "slurm" : "gin";
     if (reports_launch(context->arena, format, text, plan, &launcher, &none) != BASE_OK) return;
-    base_json_member_open(w, "launcher", '{');
-    base_json_member_string(w, "format", format);
-    base_json_member_string(w, "text", launcher.data);
-    base_json_close(w, '}');
+    reports_put_launcher(w, "launcher", format, launcher.data);
 }
 
 enum measured { PREDICTED, MEASURED };

@@ -12,13 +12,12 @@
  * many. */
 enum base_status commands_tune_values(struct base_arena *arena, const char *option, const char *text, char separator,
                                       struct tuner_values *out, struct base_error *error);
-/* The separator of the key's values: a comma, or a semicolon if values contain commas. */
-char commands_tune_separator(struct base_arena *arena, enum sim_key key, const char *text);
-/* In percent of a device's memory, with or without the sign, or in bytes of that topology's; NULL: the default. */
 #define COMMANDS_DEFAULT_HEADROOM "2"
-enum base_status commands_tune_headroom(struct base_arena *arena, const char *given, const char *topology, double *out,
-                                        struct base_error *error);
-
+/* Takes the key's values out of the request's plan; "auto": the default range. BASE_INPUT as above, or two keys of the
+ * mesh. */
+enum base_status commands_tune_dimension(struct base_arena *arena, enum tuner_dimension d,
+                                         struct tuner_request *request, struct base_error *error);
+/* With or without the sign. */
 enum base_status commands_tune_percent(struct base_arena *arena, const char *given, const char *what, double least,
                                        double most, double *out, struct base_error *error);
 
@@ -44,10 +43,10 @@ struct commands_tune_asked {
     const struct base_arguments *arguments;
     enum commands_search search;
     struct tuner_request request; /* but for the topology, where several are listed */
-    struct tuner_stages_request stages;
     struct tuner_options options;
     struct reports_training training;
 };
+
 /* ---- tune_detail.c ---- */
 
 /* The space of one topology. options: of the search to come; NULL: none. */

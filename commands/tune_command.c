@@ -15,34 +15,10 @@ static void unpin(struct sim_plan_text *plan)
         if (!plan->values[key] || strcmp(plan->values[key], "auto") != 0) continue;
         plan->values[SIM_SUBMESH] = plan->values[SIM_NUM_PARTITIONS] = plan->values[SIM_ICI_MESH] = NULL;
     }
-    for (int d = 0; d < TUNER_DIMENSION_COUNT; d++) {
+    for (int d = 0; d < TUNER_PLAN_DIMENSIONS; d++) {
         const char **value = &plan->values[tuner_key((enum tuner_dimension)d)];
         if (d != TUNER_BATCH && *value && !strcmp(*value, "auto")) *value = NULL;
     }
-}
-
-static enum base_status read_dimension(struct base_arena *arena, enum tuner_dimension d, struct tuner_request *request,
-                                       struct base_error *error)
-{
-    const char **values = request->plan.values;
-    enum sim_key key = d == TUNER_SUBMESH ? tuner_mesh_key(&request->plan) : tuner_key(d);
-    bool stays = d == TUNER_SUBMESH && key != SIM_SUBMESH; /* the space asks again which key it is */
-    const char *text = values[key];
-    if (!text) return BASE_OK;
-    for (int other = SIM_SUBMESH; stays && other <= SIM_ICI_MESH; other++)
-        if (other != (int)key && values[other])
-            return base_fail(error, BASE_INPUT,
-                             "%s and %s contradict each other as limits of a search; use one of them",
-                             sim_plan_keys[other].name, sim_plan_keys[key].name);
-    if (d == TUNER_BATCH && !strcmp(text, "auto")) {
-        request->batch_auto = true;
-        values[key] = NULL;
-        return BASE_OK;
-    }
-    BASE_TRY(commands_tune_values(arena, sim_plan_keys[key].name, text, commands_tune_separator(arena, key, text),
-                                  &request->given[d], error));
-    if (!stays) values[key] = NULL;
-    return BASE_OK;
 }
 
 /* The bounds of a search are proven for the memory of the software's own compiler. */
@@ -85,8 +61,8 @@ static enum base_status read_request(struct commands_context *context, const str
     *request = (struct tuner_request){.plan = *plan, .micro_batch = context->micro_batch};
     unpin(&request->plan);
     BASE_TRY(refuse_compiler(&request->plan, error));
-    for (int d = 0; d < TUNER_DIMENSION_COUNT; d++)
-        BASE_TRY(read_dimension(context->arena, (enum tuner_dimension)d, request, error));
+    for (int d = 0; d < TUNER_PLAN_DIMENSIONS; d++)
+        BASE_TRY(commands_tune_dimension(context->arena, (enum tuner_dimension)d, request, error));
     if (!request->given[TUNER_BATCH].count && !request->batch_auto)
         return base_fail(error, BASE_INPUT,
                          "batch_size: is missing; sequences in one global batch, as in 128, or auto");
@@ -273,7 +249,7 @@ static enum base_status read_asked(struct commands_tune_asked *asked, const stru
         commands_tune_options(context, arguments, asked->search, plan->values[SIM_TOPOLOGY], &asked->options, error));
     if (asked->search == COMMANDS_OF_INFERENCE) return commands_tune_read_serving(arguments, asked, error);
     if (context->page || base_argument(arguments, "--detail"))
-        asked->options.pareto |= !asked->request.search_saved && !asked->stages.assigns_layers;
+        asked->options.pareto |= !asked->request.search_saved && !asked->request.assigns_layers;
     return commands_tune_training(context->arena, arguments, plan, &asked->training, error);
 }
 
@@ -311,7 +287,7 @@ static enum base_status tune(struct commands_context *context, const struct base
                          "--fit: sizes T5X's model axis, and ici_mesh has none; leave one of them out");
     if (base_argument(arguments, "--fit")) return fit(context, &space, options, out, error);
     const bool detailed = context->page || base_argument(arguments, "--detail");
-    options->looked_where = detailed && !asked.stages.assigns_layers ? reports_looked_new(context->arena) : NULL;
+    options->looked_where = detailed && !asked.request.assigns_layers ? reports_looked_new(context->arena) : NULL;
     return answer(&asked, &space, options, out, error);
 }
 

@@ -10,11 +10,10 @@ enum base_status commands_tune_space(const struct commands_tune_asked *asked, co
                                      struct base_error *error)
 {
     struct base_arena *arena = asked->context->arena;
-    struct tuner_stages_request stages = asked->stages;
     struct tuner_request request = asked->request;
-    request.plan.values[SIM_TOPOLOGY] = stages.plan.values[SIM_TOPOLOGY] = topology;
+    request.plan.values[SIM_TOPOLOGY] = topology;
     if (asked->search == COMMANDS_OF_STAGES)
-        return tuner_stages_build(arena, asked->context->cache, &stages, options, out, error);
+        return tuner_stages_build(arena, asked->context->cache, &request, options, out, error);
     return tuner_space_build(arena, asked->context->cache, &request, out, error);
 }
 

@@ -31,7 +31,8 @@ static bool are_words(struct base_arena *arena, const struct sim_plan_key *key, 
     return strchr(text, ';') != NULL;
 }
 
-char commands_tune_separator(struct base_arena *arena, enum sim_key key, const char *text)
+/* A comma, or a semicolon if values contain commas. */
+static char separator_of(struct base_arena *arena, enum sim_key key, const char *text)
 {
     const bool has_commas = key == SIM_SUBMESH || key == SIM_ICI_MESH || key == SIM_RULES;
     return has_commas || are_words(arena, &sim_plan_keys[key], text) ? ';' : ',';
@@ -57,6 +58,29 @@ enum base_status commands_tune_values(struct base_arena *arena, const char *opti
         if (!*end) return BASE_OK;
         at = end + 1;
     }
+}
+
+enum base_status commands_tune_dimension(struct base_arena *arena, enum tuner_dimension d,
+                                         struct tuner_request *request, struct base_error *error)
+{
+    const char **values = request->plan.values;
+    enum sim_key key = d == TUNER_SUBMESH ? tuner_mesh_key(&request->plan) : tuner_key(d);
+    bool stays = d == TUNER_SUBMESH && key != SIM_SUBMESH; /* the space asks again which key it is */
+    const char *text = values[key];
+    if (!text || !*text) return BASE_OK;
+    for (int other = SIM_SUBMESH; stays && other <= SIM_ICI_MESH; other++)
+        if (other != (int)key && values[other])
+            return base_fail(error, BASE_INPUT,
+                             "%s and %s contradict each other as limits of a search; use one of them",
+                             sim_plan_keys[other].name, sim_plan_keys[key].name);
+    if (!stays) values[key] = NULL;
+    if (!strcmp(text, "auto")) {
+        request->batch_auto |= d == TUNER_BATCH;
+        request->searches_context |= d == TUNER_CONTEXT;
+        return BASE_OK;
+    }
+    return commands_tune_values(arena, sim_plan_keys[key].name, text, separator_of(arena, key, text),
+                                &request->given[d], error);
 }
 
 /* ---- how it is searched ---- */
@@ -92,8 +116,9 @@ static enum base_status share_of_device(struct base_arena *arena, const char *gi
     return base_fail(error, BASE_INPUT, "--headroom: %.20s is all that a device has", given);
 }
 
-enum base_status commands_tune_headroom(struct base_arena *arena, const char *given, const char *topology, double *out,
-                                        struct base_error *error)
+/* In percent of a device's memory, or in bytes of that topology's; NULL: the default. */
+static enum base_status read_headroom(struct base_arena *arena, const char *given, const char *topology, double *out,
+                                      struct base_error *error)
 {
     if (given && *given && given[strlen(given) - 1] == 'B') return share_of_device(arena, given, topology, out, error);
     return commands_tune_percent(arena, given ? given : COMMANDS_DEFAULT_HEADROOM, "--headroom (in percent)", 0, 99,
@@ -159,8 +184,8 @@ enum base_status commands_tune_options(const struct commands_context *context, c
                                   .pareto = search == COMMANDS_OF_INFERENCE || base_argument(arguments, "--pareto")};
     BASE_TRY(read_objective(arguments, search, &out->objective, error));
     if (top) BASE_TRY(base_parse_int(top, "--top", 1, MOST_TOP, &count, error));
-    BASE_TRY(commands_tune_headroom(context->arena, base_argument(arguments, "--headroom"), topology,
-                                    &out->headroom_frac, error));
+    BASE_TRY(
+        read_headroom(context->arena, base_argument(arguments, "--headroom"), topology, &out->headroom_frac, error));
     BASE_TRY(read_limits(context, arguments, &out->time_limit_s, &out->gap_frac, error));
     if (base_argument(arguments, "--search") && !(out->time_limit_s > 0)) out->prediction_limit = MOST_RULE_PREDICTIONS;
     out->top = (int)count;

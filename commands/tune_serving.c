@@ -34,7 +34,6 @@ static enum base_status refuse_others(const struct base_arguments *arguments, st
                                          "--enumerate",
                                          "--train-tokens",
                                          "--device-hour-price",
-                                         "--time-limit",
                                          "--no-bounds",
                                          "--risk",
                                          "--no-integer-program"};

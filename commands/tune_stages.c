@@ -52,25 +52,9 @@ static enum base_status refuse_others(const struct base_arguments *arguments, st
     return BASE_OK;
 }
 
-static enum base_status read_dimension(struct base_arena *arena, enum tuner_staged d,
-                                       struct tuner_stages_request *request, struct base_error *error)
-{
-    const enum sim_key key = tuner_staged_key(d);
-    const char **text = &request->plan.values[key];
-    if (!*text || !**text) return BASE_OK;
-    if (!strcmp(*text, "auto")) {
-        request->searches_context |= d == TUNER_STAGED_CONTEXT;
-        request->batch_auto |= d == TUNER_STAGED_BATCH;
-    } else
-        BASE_TRY(commands_tune_values(arena, sim_plan_keys[key].name, *text, commands_tune_separator(arena, key, *text),
-                                      &request->given[d], error));
-    *text = NULL;
-    return BASE_OK;
-}
-
 /* An integer program searches the best layers per stage. */
-static enum base_status refuse_with_layers(const struct base_arguments *arguments,
-                                           const struct tuner_stages_request *request, struct base_error *error)
+static enum base_status refuse_with_layers(const struct base_arguments *arguments, const struct tuner_request *request,
+                                           struct base_error *error)
 {
     if (!request->assigns_layers && base_argument(arguments, "--no-integer-program"))
         return base_fail(error, BASE_INPUT,
@@ -92,13 +76,13 @@ enum base_status commands_tune_read_stages(struct commands_context *context, con
                                            const struct sim_plan_text *plan, struct commands_tune_asked *asked,
                                            struct base_error *error)
 {
-    struct tuner_stages_request *out = &asked->stages;
-    *out = (struct tuner_stages_request){.plan = *plan, .micro_batch = context->micro_batch};
+    struct tuner_request *out = &asked->request;
+    *out = (struct tuner_request){.plan = *plan, .micro_batch = context->micro_batch};
     const bool searches_stages = !strcmp(plan->values[SIM_PIPELINE_STAGES], "auto"),
                looks_around = context->page || base_argument(arguments, "--detail");
     BASE_TRY(refuse_others(arguments, error));
-    for (int d = 0; d < TUNER_STAGED_COUNT; d++)
-        BASE_TRY(read_dimension(context->arena, (enum tuner_staged)d, out, error));
+    for (int i = 0; i < TUNER_STAGED_COUNT; i++)
+        BASE_TRY(commands_tune_dimension(context->arena, tuner_staged_dimension(i), out, error));
     const char **layers = &out->plan.values[SIM_PIPELINE_LAYERS];
     out->assigns_layers = *layers && !strcmp(*layers, "auto");
     if (out->assigns_layers) *layers = NULL;

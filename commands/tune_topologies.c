@@ -51,12 +51,10 @@ static enum base_status refuse_of_one(const struct base_arguments *arguments, st
 enum base_status commands_tune_topologies(struct commands_tune_asked *asked, struct base_text *out,
                                           struct base_error *error)
 {
-    const bool staged = asked->search == COMMANDS_OF_STAGES;
-    const struct sim_plan_text *plan = staged ? &asked->stages.plan : &asked->request.plan;
     struct reports_choice *choices;
     int count;
     BASE_TRY(refuse_of_one(asked->arguments, error));
-    BASE_TRY(
-        commands_each_topology(asked->context, asked->arguments, plan, ask_topology, asked, &choices, &count, error));
+    BASE_TRY(commands_each_topology(asked->context, asked->arguments, &asked->request.plan, ask_topology, asked,
+                                    &choices, &count, error));
     return commands_put_choices(asked->context, choices, count, asked->options.objective, out, error);
 }

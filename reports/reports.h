@@ -400,6 +400,8 @@ const char *reports_undivided(struct base_arena *arena, const struct sim_plan *p
  * unknown format; BASE_INPUT: a plan that the format cannot say. */
 enum base_status reports_launch(struct base_arena *arena, const char *format, const struct sim_plan_text *text,
                                 const struct sim_plan *plan, struct base_text *out, struct base_error *error);
+/* One as a member of a document (tuned_json.c). */
+void reports_put_launcher(struct base_json_writer *writer, const char *key, const char *format, const char *text);
 /* Formats of jobs first, as they take a command; the last are files of other software, which import reads back. */
 #define REPORTS_LAUNCH_FORMATS                                                                                         \
     "slurm", "gcloud", "gin", "jax", "aot", "maxtext", "deepspeed", "megatron", "torchtitan", "nanotron"

@@ -323,7 +323,7 @@ static void put_sensitivity_text(const struct reports_tuned *r, struct base_text
     bool *done = base_new(r->arena, bool, r->alternative_count + 1);
     double best = r->result->plans[0].prediction.tokens_per_s;
     base_put(out, "\nThe best with one choice changed\n");
-    for (int d = 0; d < TUNER_DIMENSION_COUNT; d++) {
+    for (int d = 0; d < TUNER_PLAN_DIMENSIONS; d++) {
         const enum sim_key key = r->space->keys[d];
         int shown = 0;
         for (int i; shown < SHOWN && (i = best_alternative(r, (enum tuner_dimension)d, done)) >= 0; shown++) {

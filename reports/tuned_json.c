@@ -161,11 +161,11 @@ static void put_wider(struct base_json_writer *w, const struct reports_tuned *r)
     base_json_close(w, ']');
 }
 
-static void put_launch(struct base_json_writer *w, const struct reports_tuned *r)
+void reports_put_launcher(struct base_json_writer *w, const char *key, const char *format, const char *text)
 {
-    base_json_member_open(w, "launch", '{');
-    base_json_member_string(w, "format", r->launch_format);
-    base_json_member_string(w, "text", r->launch);
+    base_json_member_open(w, key, '{');
+    base_json_member_string(w, "format", format);
+    base_json_member_string(w, "text", text);
     base_json_close(w, '}');
 }
 
@@ -197,7 +197,7 @@ void reports_tuned_json(const struct reports_tuned *r, enum base_json_layout lay
     if (r->alternatives) put_sensitivity(&w, r);
     if (!r->result->plan_count && r->result->has_nearest) put_nearest(&w, r);
     if (!r->result->plan_count && !r->space->stages && !model_infers(r->space->step)) put_wider(&w, r);
-    if (r->launch) put_launch(&w, r);
+    if (r->launch) reports_put_launcher(&w, "launch", r->launch_format, r->launch);
     put_search(&w, r);
     const struct tuner_found *any = r->result->plan_count ? r->result->plans : &r->result->nearest;
     if (r->looked && (r->result->plan_count || r->result->has_nearest))

@@ -14,7 +14,7 @@ static void put_staged(const struct reports_tuned *r, const struct sim_plan_text
     const char *chunks = value_of(text, SIM_VIRTUAL_STAGES), *stages = value_of(text, SIM_PIPELINE_STAGES);
     base_putf(out, "%s stage%s", stages, strcmp(stages, "1") ? "s" : "");
     if (*chunks && strcmp(chunks, "1") != 0) base_putf(out, " of %s chunks", chunks);
-    for (int d = TUNER_STAGED_COUNT - 1; d >= 0; d--) {
+    for (int d = r->space->dimension_count - 1; d >= 0; d--) {
         const enum sim_key key = r->space->keys[d];
         const bool said = key == SIM_PIPELINE_STAGES || key == SIM_VIRTUAL_STAGES;
         if (!said && text->values[key] && r->space->values[d].count > 1)

@@ -43,6 +43,7 @@ void reports_tuned_served_counts(const struct reports_tuned *r, struct base_text
     if (r->options->least_tokens_per_s > 0)
         base_putf(out, ", with at least %s tokens/s", base_count(r->options->least_tokens_per_s));
     if (c->out_of_bounds) base_putf(out, ": %lld", (long long)(c->evaluated - c->unfit - c->out_of_bounds));
+    if (c->open) base_putf(out, "; %lld are open", (long long)c->open);
     base_put(out, ".\n");
 }
 

@@ -134,10 +134,9 @@ static void note(void *where, const struct tuner_looked *plan)
 }
 
 static struct tuner_result search(struct base_arena *arena, struct sim_cache *cache, struct tuner_options options,
-                                  int64_t *plan_count)
+                                  struct tuner_space *space)
 {
     struct tuner_result result;
-    struct tuner_space space;
     struct tuner_request request = {.step = MODEL_STEP_GENERATE};
     struct base_error error;
     static const char *batches[] = {"8", "16", "64"}, *rules[] = {"standard:1,1", "standard:1,2", "data_only"},
@@ -149,10 +148,8 @@ static struct tuner_result search(struct base_arena *arena, struct sim_cache *ca
     request.given[TUNER_NUM_DECODES] = (struct tuner_values){decodes, 2};
     options.top = 1000;
     options.pareto = true;
-    assert_ok(tuner_space_build(arena, cache, &request, &space, &error), &error);
-    assert_ok(tuner_search(&space, &options, &result, &error), &error);
-    assert_int_equal(result.counts.evaluated, space.plan_count);
-    *plan_count = space.plan_count;
+    assert_ok(tuner_space_build(arena, cache, &request, space, &error), &error);
+    assert_ok(tuner_search(space, &options, &result, &error), &error);
     return result;
 }
 
@@ -164,9 +161,10 @@ static void searches_of_inference_equal_brute_force(struct base_arena *arena)
                              *const decodes[] = {"1", "3"};
     struct sim_cache *cache = sim_cache_new(arena);
     const double most_s = 0.06;
-    int64_t count = 0, within = 0, plan_count;
-    const struct tuner_result r = search(
-        arena, cache, (struct tuner_options){.objective = TUNER_TOKENS_PER_S, .most_latency_s = most_s}, &plan_count);
+    int64_t count = 0, within = 0;
+    struct tuner_space space;
+    const struct tuner_result r =
+        search(arena, cache, (struct tuner_options){.objective = TUNER_TOKENS_PER_S, .most_latency_s = most_s}, &space);
     double most = 0, soonest_s = INFINITY;
     for (int at = 0; at < 8 * 3 * 3 * 2; at++) {
         struct sim_plan_text text = text_of("t5_1_1_base", batches[at / 8 % 3], "32");
@@ -186,7 +184,8 @@ static void searches_of_inference_equal_brute_force(struct base_arena *arena)
         within++;
         most = fmax(most, p.tokens_per_s);
     }
-    assert(within > 0 && within < count && plan_count == count && r.plan_count == within);
+    assert(within > 0 && within < count && space.plan_count == count && r.counts.evaluated == count &&
+           r.plan_count == within);
     assert_near(r.plans[0].prediction.tokens_per_s, most, 1e-12);
     assert_near(r.front[0].prediction.latency_s, soonest_s, 1e-12);
     for (int i = 0; i < r.plan_count; i++) assert(r.plans[i].prediction.latency_s <= most_s);
@@ -198,11 +197,11 @@ static void fronts_are_not_beaten(struct base_arena *arena)
 {
     struct sim_cache *cache = sim_cache_new(arena);
     struct predicted *all = base_new(arena, struct predicted, 1);
-    int64_t plan_count;
+    struct tuner_space space;
     const struct tuner_result r =
         search(arena, cache, (struct tuner_options){.objective = TUNER_LATENCY_S, .looked = note, .looked_where = all},
-               &plan_count);
-    assert(r.front_count > 1 && r.plan_count == plan_count && all->count == plan_count);
+               &space);
+    assert(r.front_count > 1 && r.plan_count == space.plan_count && all->count == space.plan_count);
     assert_near(r.plans[0].prediction.latency_s, r.front[0].prediction.latency_s, 1e-12);
     for (int i = 0; i < r.front_count; i++)
         for (int j = 0; j < all->count; j++)
@@ -211,14 +210,34 @@ static void fronts_are_not_beaten(struct base_arena *arena)
     sim_cache_free(cache);
 }
 
+static bool is_over(void *where)
+{
+    return ++*(int *)where > 60; /* once for each cell, then for each plan */
+}
+
+/* A search that is ended has predicted some plans, and knows nothing of the others. */
+static void ended_searches_are_not_proven(struct base_arena *arena)
+{
+    struct sim_cache *cache = sim_cache_new(arena);
+    struct tuner_space space;
+    int asked = 0;
+    const struct tuner_options options = {.objective = TUNER_TOKENS_PER_S, .stop = is_over, .where = &asked};
+    const struct tuner_result r = search(arena, cache, options, &space);
+    assert(r.counts.evaluated > 0 && r.counts.open > 0 && r.plan_count > 0);
+    assert_int_equal(r.counts.evaluated + r.counts.open, space.plan_count);
+    assert_true(!r.proven_optimal);
+    assert_near(r.gap_frac, 1, 0);
+    sim_cache_free(cache);
+}
+
 /* Nothing within the bounds is no plan at all, and the front is still there. */
 static void bounds_may_leave_nothing(struct base_arena *arena)
 {
     struct sim_cache *cache = sim_cache_new(arena);
-    int64_t plan_count;
-    const struct tuner_result r = search(
-        arena, cache, (struct tuner_options){.objective = TUNER_LATENCY_S, .least_tokens_per_s = 1e12}, &plan_count);
-    assert(!r.plan_count && r.front_count && r.counts.out_of_bounds == plan_count - r.counts.unfit);
+    struct tuner_space space;
+    const struct tuner_result r =
+        search(arena, cache, (struct tuner_options){.objective = TUNER_LATENCY_S, .least_tokens_per_s = 1e12}, &space);
+    assert(!r.plan_count && r.front_count && r.counts.out_of_bounds == space.plan_count - r.counts.unfit);
     sim_cache_free(cache);
 }
 
@@ -365,6 +384,7 @@ static const struct test tests[] = {
     TEST(int8_weights_are_half_of_bfloat16),
     TEST(searches_of_inference_equal_brute_force),
     TEST(fronts_are_not_beaten),
+    TEST(ended_searches_are_not_proven),
     TEST(bounds_may_leave_nothing),
     TEST(parts_of_a_step_of_inference_add_up),
     TEST(caches_grow_with_rows_and_length_and_weights_do_not),

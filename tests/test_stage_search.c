@@ -34,7 +34,7 @@ static const struct space {
 
 /* What is asked of a search, and its answer. */
 struct asked {
-    struct tuner_stages_request request;
+    struct tuner_request request;
     struct tuner_options options;
 };
 struct answer {
@@ -49,9 +49,8 @@ static void ask(struct base_arena *arena, struct sim_cache *cache, const struct 
     assert_ok(tuner_search(&out->space, &asked->options, &out->result, &error), &error);
 }
 
-static enum base_status list(struct base_arena *arena, struct sim_cache *cache,
-                             const struct tuner_stages_request *request, struct tuner_space *out,
-                             struct base_error *error)
+static enum base_status list(struct base_arena *arena, struct sim_cache *cache, const struct tuner_request *request,
+                             struct tuner_space *out, struct base_error *error)
 {
     return tuner_stages_build(arena, cache, request, NULL, out, error);
 }
@@ -69,16 +68,17 @@ static double free_frac(const struct tuner_found *found)
 static struct asked asked_of(struct base_arena *arena, const struct space *s)
 {
     struct asked asked = {.options = {.headroom_frac = 0.02, .top = 4}};
-    struct tuner_stages_request request = {.micro_batch = 0};
+    struct tuner_request request = {.micro_batch = 0};
     request.plan.values[SIM_MODEL] = s->model;
     request.plan.values[SIM_TOPOLOGY] = s->topology;
     request.plan.values[SIM_SOFTWARE] = s->software;
     request.plan.values[SIM_INPUTS_LENGTH] = request.plan.values[SIM_TARGETS_LENGTH] = "2048";
     request.plan.values[SIM_PIPELINE_PARTITION] = s->partition;
-    const char *const given[][2] = {{s->batch, NULL}, {"adamw", NULL}, {s->dtype, NULL}};
-    for (int d = TUNER_STAGED_BATCH; d <= TUNER_STAGED_DTYPE; d++) {
+    const char *const given[] = {s->batch, "adamw", s->dtype};
+    for (int i = 0; i < BASE_COUNT(given); i++) {
+        const enum tuner_dimension d = tuner_staged_dimension(i);
         request.given[d] = (struct tuner_values){base_new(arena, const char *, 1), 1};
-        request.given[d].values[0] = given[d][0];
+        request.given[d].values[0] = given[i];
     }
     asked.request = request;
     return asked;
@@ -241,10 +241,10 @@ static bool is_over(void *where)
 }
 
 /* Of plans with stages alone, all of which have bounds. */
-static void ask_for_stages(struct tuner_stages_request *request)
+static void ask_for_stages(struct tuner_request *request)
 {
     static const char *stages[] = {"2", "4", "8"};
-    request->given[TUNER_STAGED_STAGES] = (struct tuner_values){stages, 3};
+    request->given[TUNER_STAGES] = (struct tuner_values){stages, 3};
 }
 
 static void note_progress(void *where, const struct base_progress *said)
@@ -361,10 +361,10 @@ static void software_is_told_what_it_can_be_told(struct base_arena *arena)
         struct base_error error = {.status = BASE_OK};
         TEST_ROW("%s", spaces[told[i].space].software);
         assert_ok(list(arena, cache, &asked.request, &space, &error), &error);
-        assert_int_equal(space.values[TUNER_STAGED_RULES].count, 1);
-        assert_string_equal(space.values[TUNER_STAGED_RULES].values[0], told[i].rules);
-        assert_int_equal(space.values[TUNER_STAGED_CHUNKS].count > 1, told[i].interleaves);
-        asked.request.given[TUNER_STAGED_CHUNKS] = (struct tuner_values){two, 1};
+        assert_int_equal(space.stages->values[TUNER_RULES].count, 1);
+        assert_string_equal(space.stages->values[TUNER_RULES].values[0], told[i].rules);
+        assert_int_equal(space.stages->values[TUNER_CHUNKS].count > 1, told[i].interleaves);
+        asked.request.given[TUNER_CHUNKS] = (struct tuner_values){two, 1};
         if (told[i].interleaves) assert_ok(list(arena, cache, &asked.request, &space, &error), &error);
         else
             assert_fails(list(arena, cache, &asked.request, &space, &error), BASE_INPUT, &error,
@@ -379,12 +379,12 @@ static void words_may_be_lists(struct base_arena *arena)
 {
     static const struct {
         int space;
-        enum tuner_staged dimension;
+        enum tuner_dimension dimension;
         const char *words[3];
-    } lists[] = {{0, TUNER_STAGED_SCHEDULE, {"interleaved", "1f1b"}},
-                 {6, TUNER_STAGED_SCHEDULE, {"1f1b", "interleaved", "gpipe"}},
-                 {0, TUNER_STAGED_DIVISION, {"layers", "layers+embeddings"}},
-                 {0, TUNER_STAGED_EXCHANGE, {"all_gather", "p2p"}}};
+    } lists[] = {{0, TUNER_SCHEDULE, {"interleaved", "1f1b"}},
+                 {6, TUNER_SCHEDULE, {"1f1b", "interleaved", "gpipe"}},
+                 {0, TUNER_DIVISION, {"layers", "layers+embeddings"}},
+                 {0, TUNER_EXCHANGE, {"all_gather", "p2p"}}};
     for (int i = 0; i < BASE_COUNT(lists); i++) {
         struct sim_cache *cache = sim_cache_new(arena);
         struct asked asked = asked_of(arena, &spaces[lists[i].space]);
@@ -393,8 +393,8 @@ static void words_may_be_lists(struct base_arena *arena)
         int count = 0;
         int64_t largest = 0, sum = 0;
         double best_s = INFINITY;
-        TEST_ROW("%s: %s", spaces[lists[i].space].software, sim_plan_keys[tuner_staged_key(lists[i].dimension)].name);
-        asked.request.searches_context = lists[i].dimension == TUNER_STAGED_EXCHANGE;
+        TEST_ROW("%s: %s", spaces[lists[i].space].software, sim_plan_keys[tuner_key(lists[i].dimension)].name);
+        asked.request.searches_context = lists[i].dimension == TUNER_EXCHANGE;
         for (; count < BASE_COUNT(words) && lists[i].words[count]; count++) {
             words[count] = lists[i].words[count];
             asked.request.given[lists[i].dimension] = (struct tuner_values){&words[count], 1};
@@ -415,16 +415,16 @@ static void words_may_be_lists(struct base_arena *arena)
 static void values_that_cannot_be_are_refused(struct base_arena *arena)
 {
     static const struct {
-        enum tuner_staged dimension;
+        enum tuner_dimension dimension;
         const char *values[2], *why;
-    } wrong[] = {{TUNER_STAGED_STAGES, {"4", "0"}, "pipeline_stages: 0 is out of range"},
-                 {TUNER_STAGED_STAGES, {"4", "auto"}, "pipeline_stages: auto cannot be combined"},
-                 {TUNER_STAGED_STAGES, {"4", "513"}, "pipeline_stages: 513 is out of range"},
-                 {TUNER_STAGED_CHUNKS, {"2", "65"}, "virtual_stages: 65 is out of range"},
-                 {TUNER_STAGED_MICROBATCHES, {"8", "-1"}, "num_microbatches: -1 is out of range"},
-                 {TUNER_STAGED_SCHEDULE, {"1f1b", "2f2b"}, "pipeline_schedule: \"2f2b\" is unknown; use some of 1f1b"},
-                 {TUNER_STAGED_SCHEDULE, {"1f1b", "gpipe"}, "pipeline_schedule: megatron does not support gpipe"},
-                 {TUNER_STAGED_EXCHANGE, {"p2p", ""}, "cp_comm_type: \"\" is unknown"}};
+    } wrong[] = {{TUNER_STAGES, {"4", "0"}, "pipeline_stages: 0 is out of range"},
+                 {TUNER_STAGES, {"4", "auto"}, "pipeline_stages: auto cannot be combined"},
+                 {TUNER_STAGES, {"4", "513"}, "pipeline_stages: 513 is out of range"},
+                 {TUNER_CHUNKS, {"2", "65"}, "virtual_stages: 65 is out of range"},
+                 {TUNER_MICROBATCHES, {"8", "-1"}, "num_microbatches: -1 is out of range"},
+                 {TUNER_SCHEDULE, {"1f1b", "2f2b"}, "pipeline_schedule: \"2f2b\" is unknown; use some of 1f1b"},
+                 {TUNER_SCHEDULE, {"1f1b", "gpipe"}, "pipeline_schedule: megatron does not support gpipe"},
+                 {TUNER_EXCHANGE, {"p2p", ""}, "cp_comm_type: \"\" is unknown"}};
     struct sim_cache *cache = sim_cache_new(arena);
     for (int i = 0; i < BASE_COUNT(wrong); i++) {
         struct asked asked = asked_of(arena, &spaces[0]);
@@ -447,13 +447,13 @@ static void values_that_are_given_are_the_space(struct base_arena *arena)
     struct asked asked = asked_of(arena, &spaces[0]);
     struct tuner_space space;
     struct base_error error = {.status = BASE_OK};
-    for (int d = TUNER_STAGED_REMAT; d <= TUNER_STAGED_CHUNKS; d++)
-        if (values[d - TUNER_STAGED_REMAT][0])
-            asked.request.given[d] =
-                (struct tuner_values){values[d - TUNER_STAGED_REMAT], d == TUNER_STAGED_STAGES ? 2 : 1};
+    for (int i = 0; i < BASE_COUNT(values); i++) {
+        const enum tuner_dimension d = tuner_staged_dimension(8 + i); /* from remat on */
+        if (values[i][0]) asked.request.given[d] = (struct tuner_values){values[i], d == TUNER_STAGES ? 2 : 1};
+    }
     assert_ok(list(arena, cache, &asked.request, &space, &error), &error);
     assert_int_equal(space.plan_count, 4 + 6);
-    asked.request.given[TUNER_STAGED_STAGES] = (struct tuner_values){three, 1};
+    asked.request.given[TUNER_STAGES] = (struct tuner_values){three, 1};
     assert_fails(list(arena, cache, &asked.request, &space, &error), BASE_INPUT, &error, "no plan of the space");
     sim_cache_free(cache);
 }

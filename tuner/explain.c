@@ -206,7 +206,7 @@ enum base_status tuner_sensitivity(const struct tuner_space *space, struct tuner
     struct tuner_alternative *list =
         base_new(space->arena, struct tuner_alternative, TUNER_DIMENSION_COUNT * MOST_VALUES);
     int found = 0;
-    for (int d = 0; d < TUNER_DIMENSION_COUNT; d++) {
+    for (int d = 0; d < TUNER_PLAN_DIMENSIONS; d++) {
         const struct tuner_values *values =
             d == TUNER_MICROBATCHES ? &space->microbatches[space->groups[plan.group].batch] : &space->values[d];
         int shown = d == TUNER_RULES && space->named_rule_count ? space->named_rule_count : values->count;

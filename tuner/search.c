@@ -248,6 +248,26 @@ static void settle(struct search *s)
     if (s->space->stages) r->gap_frac = fmax(r->gap_frac, s->options->gap_frac);
 }
 
+/* For what the groups of a space share. */
+static void make_room(struct search *s)
+{
+    struct tuner_space *space = s->space;
+    if (!space->relaxed_programs)
+        space->relaxed_programs =
+            base_new(space->arena, const struct tuner_relaxed_program *, 2 * space->variant_count);
+    if (!space->placements)
+        space->placements =
+            base_new(space->arena, const struct sim_placement *, space->values[TUNER_SUBMESH].count + 1);
+    s->best_links = base_new(space->arena, struct sim_placement, space->shape_count);
+    s->ruled = base_new(space->arena, struct tuner_ruled *, 2 * space->group_count);
+    s->any = base_new(space->arena, struct tuner_ruled *, 2 * space->group_count);
+    s->cell_end = base_new(space->arena, int, space->group_count + 1);
+    s->base_groups = space->group_count;
+    s->codings = base_new(space->arena, const struct tuner_coding *, 2 * space->variant_count);
+    s->rule_counts = base_new(space->arena, int64_t, space->group_count + 1);
+    tuner_search_find_cells(s);
+}
+
 enum base_status tuner_search(struct tuner_space *space, const struct tuner_options *options, struct tuner_result *out,
                               struct base_error *error)
 {
@@ -262,24 +282,11 @@ enum base_status tuner_search(struct tuner_space *space, const struct tuner_opti
                        .charges = {true, true},
                        .least_open = INFINITY,
                        .use_bounds = !options->no_bounds && !model_infers(space->step)};
-    if (!space->relaxed_programs)
-        space->relaxed_programs =
-            base_new(space->arena, const struct tuner_relaxed_program *, 2 * space->variant_count);
-    if (!space->placements)
-        space->placements =
-            base_new(space->arena, const struct sim_placement *, space->values[TUNER_SUBMESH].count + 1);
-    s.best_links = base_new(space->arena, struct sim_placement, space->shape_count);
-    s.ruled = base_new(space->arena, struct tuner_ruled *, 2 * space->group_count);
-    s.any = base_new(space->arena, struct tuner_ruled *, 2 * space->group_count);
-    s.cell_end = base_new(space->arena, int, space->group_count + 1);
-    s.base_groups = space->group_count;
-    s.codings = base_new(space->arena, const struct tuner_coding *, 2 * space->variant_count);
-    s.rule_counts = base_new(space->arena, int64_t, space->group_count + 1);
+    if (!space->stages) make_room(&s);
     result.plans = base_new(space->arena, struct tuner_found, options->top + 1);
     result.tight = base_new(space->arena, struct tuner_found, options->top + 1);
     s.start_s = options->now_s ? options->now_s(options->where) : 0;
     if (space->search_rules) sim_cache_hold(space->cache, searched_cache_bytes);
-    tuner_search_find_cells(&s);
     enum base_status status = BASE_OK;
     while (status == BASE_OK) {
         if (options->looked) options->looked(options->looked_where, NULL);

@@ -1,7 +1,9 @@
-/* The default range of a search: the options of the plan's software, one row of software_choices.csv each. */
+/* The default range of a search: the options of the plan's software, one row of software_choices.csv each; batches. */
 #include "tuner/space.h"
 
 #include <string.h>
+
+enum { LARGEST_SHARE = 32 };
 
 extern const struct base_table embedded_tuner_software_choices_csv;
 static const struct base_table *const table = &embedded_tuner_software_choices_csv;
@@ -55,4 +57,18 @@ bool tuner_searches_stages(const char *software)
 {
     const int row = software && *software ? find_row(software, false) : -1;
     return row >= 0 && !strcmp(base_table_value(table, row, "pipeline_stages"), "auto");
+}
+
+/* Powers of two and their 1.5-fold, up to 32 sequences per device. There is no natural end, since a larger batch
+ * always amortizes the optimizer better; the answer says where the search ended. */
+struct tuner_values tuner_auto_batches(struct base_arena *arena, int device_count)
+{
+    struct tuner_values out = {base_new(arena, const char *, 64), 0};
+    const int64_t most = (int64_t)LARGEST_SHARE * device_count;
+    for (int64_t batch = 8; batch <= most || out.count == 0; batch *= 2) {
+        out.values[out.count++] = base_print(arena, "%lld", (long long)batch);
+        if (batch + batch / 2 <= most)
+            out.values[out.count++] = base_print(arena, "%lld", (long long)(batch + batch / 2));
+    }
+    return out;
 }

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_GROUPS = 1 << 24, LARGEST_AUTO_SHARE = 32 };
+enum { MOST_GROUPS = 1 << 24 };
 
 static const enum sim_key keys[TUNER_DIMENSION_COUNT] = {[TUNER_OPTIMIZER] = SIM_OPTIMIZER,
                                                          [TUNER_DTYPE] = SIM_DTYPE,
@@ -18,7 +18,16 @@ static const enum sim_key keys[TUNER_DIMENSION_COUNT] = {[TUNER_OPTIMIZER] = SIM
                                                          [TUNER_BATCH] = SIM_BATCH_SIZE,
                                                          [TUNER_SUBMESH] = SIM_SUBMESH,
                                                          [TUNER_RULES] = SIM_RULES,
-                                                         [TUNER_MICROBATCHES] = SIM_NUM_MICROBATCHES};
+                                                         [TUNER_MICROBATCHES] = SIM_NUM_MICROBATCHES,
+                                                         [TUNER_DIVISION] = SIM_PIPELINE_PARTITION,
+                                                         [TUNER_SCHEDULE] = SIM_PIPELINE_SCHEDULE,
+                                                         [TUNER_EXCHANGE] = SIM_CP_COMM_TYPE,
+                                                         [TUNER_EXPERT_TENSOR] = SIM_EXPERT_TENSOR_PARALLEL,
+                                                         [TUNER_CONTEXT] = SIM_CONTEXT_PARALLEL,
+                                                         [TUNER_EXPERTS] = SIM_EXPERT_PARALLEL,
+                                                         [TUNER_PARTITIONS] = SIM_NUM_PARTITIONS,
+                                                         [TUNER_STAGES] = SIM_PIPELINE_STAGES,
+                                                         [TUNER_CHUNKS] = SIM_VIRTUAL_STAGES};
 
 enum sim_key tuner_key(enum tuner_dimension dimension)
 {
@@ -43,20 +52,6 @@ static struct tuner_values words(struct tuner_space *space, enum tuner_dimension
     struct tuner_values values = choices->words[d];
     if (values.count && only_none) values.count = 1;
     return values.count && !(own[0] && *own[0]) ? values : copy_values(space->arena, own, 1);
-}
-
-/* Powers of two and their 1.5-fold, up to 32 sequences per device. There is no natural end, since a larger batch
- * always amortizes the optimizer better; the answer says where the search ended. */
-struct tuner_values tuner_auto_batches(struct base_arena *arena, int device_count)
-{
-    const char *texts[64];
-    int count = 0;
-    const int64_t most = (int64_t)LARGEST_AUTO_SHARE * device_count;
-    for (int64_t batch = 8; batch <= most || count == 0; batch *= 2) {
-        texts[count++] = base_print(arena, "%lld", (long long)batch);
-        if (batch + batch / 2 <= most) texts[count++] = base_print(arena, "%lld", (long long)(batch + batch / 2));
-    }
-    return copy_values(arena, texts, count);
 }
 
 static struct tuner_values divisors(struct base_arena *arena, int64_t batch)
@@ -324,7 +319,7 @@ static enum base_status find_microbatches(struct tuner_space *space, struct tune
 
 static enum base_status check_each_value(struct tuner_space *space, const char *on_one_device, struct base_error *error)
 {
-    for (int d = 0; d < TUNER_DIMENSION_COUNT; d++) {
+    for (int d = 0; d < TUNER_PLAN_DIMENSIONS; d++) {
         if (d == TUNER_SUBMESH || d == TUNER_MICROBATCHES) continue;
         for (int i = 0; i < space->values[d].count; i++) {
             struct sim_plan_text text = space->plan;
@@ -396,7 +391,7 @@ static void find_ranges(struct tuner_space *space, const struct tuner_request *r
     struct tuner_values named = choices->rules;
     if (!named.count || choices->mesh == TUNER_NAMED_AXES || space->mesh_key == SIM_ICI_MESH)
         named = copy_values(space->arena, model_rule_sets, MODEL_RULE_SETS);
-    for (int d = 0; d < TUNER_DIMENSION_COUNT; d++) {
+    for (int d = 0; d < TUNER_PLAN_DIMENSIONS; d++) {
         const char *own[] = {space->plan.values[keys[d]]};
         if (request->given[d].count)
             space->values[d] = copy_values(space->arena, request->given[d].values, request->given[d].count);
@@ -428,6 +423,20 @@ static const enum sim_key *keys_of(const struct tuner_space *space)
     return own;
 }
 
+/* Refuses a plan without its model or topology, and one with adapters. */
+static enum base_status check_said(const struct sim_plan_text *plan, struct base_error *error)
+{
+    if (!plan->values[SIM_MODEL])
+        return base_fail(error, BASE_INPUT,
+                         "model: is missing; a zoo name such as t5_1_1_xxl, or a line such as decoder_only:emb_dim=…");
+    if (!plan->values[SIM_TOPOLOGY])
+        return base_fail(error, BASE_INPUT, "topology: is missing; an accelerator type such as v4-512, or h100:4x8");
+    if (sim_key_is_given(plan, SIM_LORA_RANK) && strcmp(plan->values[SIM_LORA_RANK], "0") != 0)
+        return base_fail(error, BASE_INPUT,
+                         "lora_rank: plans with adapters are predicted, not searched; use predict, or sweep");
+    return BASE_OK;
+}
+
 enum base_status tuner_space_build(struct base_arena *arena, struct sim_cache *cache, const struct tuner_request *asked,
                                    struct tuner_space *out, struct base_error *error)
 {
@@ -443,18 +452,11 @@ enum base_status tuner_space_build(struct base_arena *arena, struct sim_cache *c
                                   .plan = request->plan,
                                   .step = request->step,
                                   .text = plan_text,
-                                  .dimension_count = TUNER_DIMENSION_COUNT,
+                                  .dimension_count = TUNER_PLAN_DIMENSIONS,
                                   .values = base_new(arena, struct tuner_values, TUNER_DIMENSION_COUNT),
                                   .search_rules = request->search_rules,
                                   .batch_auto = request->batch_auto};
-    if (!plan[SIM_MODEL])
-        return base_fail(error, BASE_INPUT,
-                         "model: is missing; a zoo name such as t5_1_1_xxl, or a line such as decoder_only:emb_dim=…");
-    if (!plan[SIM_TOPOLOGY])
-        return base_fail(error, BASE_INPUT, "topology: is missing; an accelerator type such as v4-512, or h100:4x8");
-    if (sim_key_is_given(&request->plan, SIM_LORA_RANK) && strcmp(plan[SIM_LORA_RANK], "0") != 0)
-        return base_fail(error, BASE_INPUT,
-                         "lora_rank: plans with adapters are predicted, not searched; use predict, or sweep");
+    BASE_TRY(check_said(&request->plan, error));
     BASE_TRY(model_gin_config_parse(arena, plan[SIM_MODEL], sim_cache_gin_search_path(cache), &config, error));
     BASE_TRY(topo_parse(arena, plan[SIM_TOPOLOGY], &topology, error));
     space->by_software = go_by_software(&space->plan, &topology) && !model_infers(space->step);

@@ -18,7 +18,7 @@ enum base_status tuner_named_meshes(struct tuner_space *space, const struct topo
 enum base_status tuner_every_submesh(struct base_arena *arena, const struct topo_topology *topology,
                                      struct tuner_values *out, struct base_error *error);
 
-/* The batch sizes of a batch search; see space.c. */
+/* The batch sizes of a batch search (software_choices.c). */
 struct tuner_values tuner_auto_batches(struct base_arena *arena, int device_count);
 /* The options that the plan's software offers (software_choices.c). */
 enum tuner_software_mesh {

@@ -15,9 +15,10 @@ static const double LISTING_SHARE = 0.5;
 static struct sim_plan_text text_of(const struct tuner_stages *w, const struct tuner_staged_plan *plan)
 {
     struct sim_plan_text text = w->request.plan;
-    for (int d = 0; d < TUNER_STAGED_COUNT; d++)
-        if (w->values[d].values[plan->value[d]])
-            text.values[tuner_staged_key((enum tuner_staged)d)] = w->values[d].values[plan->value[d]];
+    for (int i = 0; i < TUNER_STAGED_COUNT; i++) {
+        const enum tuner_dimension d = tuner_staged_dimension(i);
+        if (w->values[d].values[plan->value[d]]) text.values[tuner_key(d)] = w->values[d].values[plan->value[d]];
+    }
     const char *chunks = text.values[SIM_VIRTUAL_STAGES];
     if (chunks && strcmp(chunks, "1") != 0 && !sim_key_is_given(&text, SIM_PIPELINE_SCHEDULE))
         text.values[SIM_PIPELINE_SCHEDULE] = "interleaved";
@@ -32,15 +33,15 @@ static struct sim_plan_text plan_text(const struct tuner_space *space, struct tu
 
 int64_t tuner_staged_batch(const struct tuner_stages *w, int place)
 {
-    return w->numbers[TUNER_STAGED_BATCH][w->plans[place].value[TUNER_STAGED_BATCH]];
+    return w->numbers[TUNER_BATCH][w->plans[place].value[TUNER_BATCH]];
 }
 
-static int64_t number(const struct tuner_stages *w, const struct tuner_staged_plan *plan, enum tuner_staged d)
+static int64_t number(const struct tuner_stages *w, const struct tuner_staged_plan *plan, enum tuner_dimension d)
 {
     return w->numbers[d][plan->value[d]];
 }
 
-static bool is_given(const struct tuner_stages *w, enum tuner_staged d)
+static bool is_given(const struct tuner_stages *w, enum tuner_dimension d)
 {
     return w->request.given[d].count > 0;
 }
@@ -58,12 +59,12 @@ static bool accumulates(const struct tuner_stages *w, int64_t microbatches)
  * device. Chunks use the interleaved schedule if it is among the values. */
 static bool is_said_once(const struct tuner_stages *w, const struct tuner_staged_plan *plan)
 {
-    const bool staged = number(w, plan, TUNER_STAGED_STAGES) > 1, sharded = number(w, plan, TUNER_STAGED_CONTEXT) > 1;
-    if (!staged && (plan->value[TUNER_STAGED_DIVISION] || plan->value[TUNER_STAGED_SCHEDULE])) return false;
-    if (!sharded && plan->value[TUNER_STAGED_EXCHANGE]) return false;
-    if (!staged || w->values[TUNER_STAGED_SCHEDULE].count == 1) return true;
-    const bool takes_turns = number(w, plan, TUNER_STAGED_SCHEDULE) == SIM_INTERLEAVED;
-    if (number(w, plan, TUNER_STAGED_CHUNKS) > 1) return takes_turns || !tuner_staged_has_schedule(w, SIM_INTERLEAVED);
+    const bool staged = number(w, plan, TUNER_STAGES) > 1, sharded = number(w, plan, TUNER_CONTEXT) > 1;
+    if (!staged && (plan->value[TUNER_DIVISION] || plan->value[TUNER_SCHEDULE])) return false;
+    if (!sharded && plan->value[TUNER_EXCHANGE]) return false;
+    if (!staged || w->values[TUNER_SCHEDULE].count == 1) return true;
+    const bool takes_turns = number(w, plan, TUNER_SCHEDULE) == SIM_INTERLEAVED;
+    if (number(w, plan, TUNER_CHUNKS) > 1) return takes_turns || !tuner_staged_has_schedule(w, SIM_INTERLEAVED);
     return !takes_turns || !tuner_staged_has_schedule(w, SIM_ONE_FORWARD_ONE_BACKWARD);
 }
 
@@ -71,9 +72,9 @@ static bool is_said_once(const struct tuner_stages *w, const struct tuner_staged
  * group before its copies. */
 static bool divides_experts(const struct tuner_stages *w, const struct tuner_staged_plan *plan, int64_t copies)
 {
-    const int64_t experts = number(w, plan, TUNER_STAGED_EXPERTS), model = number(w, plan, TUNER_STAGED_PARTITIONS);
-    const bool shares_none = plan->value[TUNER_STAGED_EXPERT_TENSOR] > 0;
-    if (is_given(w, TUNER_STAGED_EXPERT_TENSOR)) return true; /* the plan's check decides */
+    const int64_t experts = number(w, plan, TUNER_EXPERTS), model = number(w, plan, TUNER_PARTITIONS);
+    const bool shares_none = plan->value[TUNER_EXPERT_TENSOR] > 0;
+    if (is_given(w, TUNER_EXPERT_TENSOR)) return true; /* the plan's check decides */
     if (!shares_none) return copies % experts == 0;
     return experts > 1 && model > 1 && experts % model == 0 && copies % (experts / model) == 0;
 }
@@ -82,21 +83,21 @@ static bool divides_experts(const struct tuner_stages *w, const struct tuner_sta
  * stage, sequence parallelism on one device, ZeRO without replicas. */
 static bool divides(const struct tuner_stages *w, const struct tuner_staged_plan *plan)
 {
-    const int64_t stages = number(w, plan, TUNER_STAGED_STAGES), chunks = number(w, plan, TUNER_STAGED_CHUNKS),
-                  model = number(w, plan, TUNER_STAGED_PARTITIONS), m = number(w, plan, TUNER_STAGED_MICROBATCHES),
-                  context = number(w, plan, TUNER_STAGED_CONTEXT), devices = w->topology.device_count;
+    const int64_t stages = number(w, plan, TUNER_STAGES), chunks = number(w, plan, TUNER_CHUNKS),
+                  model = number(w, plan, TUNER_PARTITIONS), m = number(w, plan, TUNER_MICROBATCHES),
+                  context = number(w, plan, TUNER_CONTEXT), devices = w->topology.device_count;
     if (stages > devices || model > devices || context > devices) return false; /* no overflow below */
     const int64_t copy = stages * model * context;
     if (devices % copy != 0 || (chunks > 1 && (stages == 1 || m % stages != 0))) return false;
     if (stages * chunks > w->config.num_encoder_layers + w->config.num_decoder_layers + 2) return false;
-    const char *sequence = w->values[TUNER_STAGED_SEQUENCE].values[plan->value[TUNER_STAGED_SEQUENCE]],
-               *partitioning = w->values[TUNER_STAGED_PARTITIONING].values[plan->value[TUNER_STAGED_PARTITIONING]];
+    const char *sequence = w->values[TUNER_SEQUENCE].values[plan->value[TUNER_SEQUENCE]],
+               *partitioning = w->values[TUNER_PARTITIONING].values[plan->value[TUNER_PARTITIONING]];
     const bool sequences = sequence && !strcmp(sequence, "1"), zero = partitioning && strcmp(partitioning, "none") != 0;
-    if (sequences && model == 1 && !is_given(w, TUNER_STAGED_SEQUENCE)) return false;
-    if (zero && devices == copy && !is_given(w, TUNER_STAGED_PARTITIONING)) return false;
+    if (sequences && model == 1 && !is_given(w, TUNER_SEQUENCE)) return false;
+    if (zero && devices == copy && !is_given(w, TUNER_PARTITIONING)) return false;
     if (!is_said_once(w, plan) || !divides_experts(w, plan, devices / copy)) return false;
-    if (stages == 1 && !accumulates(w, m) && !is_given(w, TUNER_STAGED_MICROBATCHES)) return false;
-    return number(w, plan, TUNER_STAGED_BATCH) % (m * (devices / copy)) == 0;
+    if (stages == 1 && !accumulates(w, m) && !is_given(w, TUNER_MICROBATCHES)) return false;
+    return number(w, plan, TUNER_BATCH) % (m * (devices / copy)) == 0;
 }
 
 enum base_status tuner_staged_check(struct tuner_stages *w, const struct tuner_staged_plan *plan, struct sim_plan *out,
@@ -111,9 +112,9 @@ enum base_status tuner_staged_check(struct tuner_stages *w, const struct tuner_s
 /* Whether the software accepts this cut of the model, or is told the layers of each stage. */
 static bool is_cut(struct tuner_stages *w, struct tuner_staged_plan *plan)
 {
-    const int64_t stages = number(w, plan, TUNER_STAGED_STAGES), chunks = number(w, plan, TUNER_STAGED_CHUNKS);
-    const enum sim_cut partition = (enum sim_cut)number(w, plan, TUNER_STAGED_DIVISION);
-    signed char *known = &w->cut[partition][plan->value[TUNER_STAGED_STAGES]][plan->value[TUNER_STAGED_CHUNKS]];
+    const int64_t stages = number(w, plan, TUNER_STAGES), chunks = number(w, plan, TUNER_CHUNKS);
+    const enum sim_cut partition = (enum sim_cut)number(w, plan, TUNER_DIVISION);
+    signed char *known = &w->cut[partition][plan->value[TUNER_STAGES]][plan->value[TUNER_CHUNKS]];
     const struct sim_pipeline pipeline = {.stages = stages,
                                           .chunks = chunks,
                                           .partition = partition,
@@ -130,7 +131,7 @@ static bool is_cut(struct tuner_stages *w, struct tuner_staged_plan *plan)
 
 double tuner_staged_cost(const struct tuner_stages *w, const struct tuner_staged_plan *plan, double step_s)
 {
-    return w->search->objective == TUNER_STEP_S ? step_s : step_s / (double)number(w, plan, TUNER_STAGED_BATCH);
+    return w->search->objective == TUNER_STEP_S ? step_s : step_s / (double)number(w, plan, TUNER_BATCH);
 }
 
 /* For most plans this bound shows that they are slow. A front also needs each plan's free memory. */
@@ -167,7 +168,7 @@ enum base_status tuner_staged_bound(struct tuner_stages *w, struct tuner_staged_
 static const char *refusal_of(const struct tuner_stages *w, const struct tuner_staged_plan *plan)
 {
     if (!plan->assigned) return NULL;
-    return tuner_layers_refusal(w->arena, number(w, plan, TUNER_STAGED_STAGES), w->config.num_decoder_layers);
+    return tuner_layers_refusal(w->arena, number(w, plan, TUNER_STAGES), w->config.num_decoder_layers);
 }
 
 /* Whether this share of the time limit has passed, or the search was stopped. */
@@ -207,9 +208,12 @@ static enum base_status list_plans(struct tuner_stages *w, struct base_error *er
     struct tuner_staged_plan plan = {.assigned = false};
     for (bool more = true; more;) {
         BASE_TRY(add_plan(w, &plan, error));
-        int d = TUNER_STAGED_COUNT - 1;
-        while (d >= 0 && ++plan.value[d] == w->values[d].count) plan.value[d--] = 0;
-        more = d >= 0;
+        more = false;
+        for (int i = TUNER_STAGED_COUNT - 1; i >= 0 && !more; i--) {
+            const enum tuner_dimension d = tuner_staged_dimension(i);
+            more = ++plan.value[d] < w->values[d].count;
+            if (!more) plan.value[d] = 0;
+        }
     }
     if (w->plan_count && w->request.assigns_layers && !w->assigns)
         return base_fail(error, BASE_INPUT,
@@ -235,11 +239,11 @@ static const char *software_of(const struct tuner_stages *w)
 /* Rejects schedules that the software lacks. */
 static enum base_status check_schedules(const struct tuner_stages *w, struct base_error *error)
 {
-    for (int i = 0; i < w->values[TUNER_STAGED_SCHEDULE].count; i++) {
-        const int64_t schedule = w->numbers[TUNER_STAGED_SCHEDULE][i];
+    for (int i = 0; i < w->values[TUNER_SCHEDULE].count; i++) {
+        const int64_t schedule = w->numbers[TUNER_SCHEDULE][i];
         if (schedule != TUNER_STAGED_BY_CHUNKS && !(w->traits.schedules & 1u << schedule))
             return base_fail(error, BASE_INPUT, "pipeline_schedule: %s does not support %s; use %s", software_of(w),
-                             w->values[TUNER_STAGED_SCHEDULE].values[i], w->traits.schedule_words);
+                             w->values[TUNER_SCHEDULE].values[i], w->traits.schedule_words);
     }
     return BASE_OK;
 }
@@ -247,8 +251,8 @@ static enum base_status check_schedules(const struct tuner_stages *w, struct bas
 static bool divides_by_layers(const struct tuner_stages *w)
 {
     bool by_layers = true;
-    for (int i = 0; i < w->values[TUNER_STAGED_DIVISION].count; i++)
-        by_layers = by_layers && w->numbers[TUNER_STAGED_DIVISION][i] == SIM_BY_LAYERS;
+    for (int i = 0; i < w->values[TUNER_DIVISION].count; i++)
+        by_layers = by_layers && w->numbers[TUNER_DIVISION][i] == SIM_BY_LAYERS;
     return by_layers;
 }
 
@@ -256,8 +260,8 @@ static bool divides_by_layers(const struct tuner_stages *w)
 static enum base_status check_chunks(const struct tuner_stages *w, struct base_error *error)
 {
     if (w->traits.schedules & 1u << SIM_INTERLEAVED) return BASE_OK;
-    for (int i = 0; i < w->values[TUNER_STAGED_CHUNKS].count; i++)
-        if (w->numbers[TUNER_STAGED_CHUNKS][i] > 1)
+    for (int i = 0; i < w->values[TUNER_CHUNKS].count; i++)
+        if (w->numbers[TUNER_CHUNKS][i] > 1)
             return base_fail(error, BASE_INPUT,
                              "virtual_stages: %s does not interleave chunks, its schedules are %s; use 1",
                              software_of(w), w->traits.schedule_words);
@@ -275,7 +279,7 @@ static enum base_status list(struct tuner_stages *w, struct base_error *error)
     if (w->topology.kind != TOPO_GPU)
         return base_fail(error, BASE_INPUT,
                          "pipeline_stages: are searched on nodes of GPUs; use 1, or a topology such as a100-80g:16x8");
-    if (!w->request.given[TUNER_STAGED_BATCH].count && !w->request.batch_auto)
+    if (!w->request.given[TUNER_BATCH].count && !w->request.batch_auto)
         return base_fail(error, BASE_INPUT,
                          "batch_size: is missing; sequences in one global batch, as in 1536, or auto");
     const char *split = plan->values[SIM_PIPELINE_SPLIT_RANK];
@@ -285,9 +289,8 @@ static enum base_status list(struct tuner_stages *w, struct base_error *error)
         BASE_TRY(base_parse_int(plan->values[SIM_FIRST_STAGE_LAYERS], "first_stage_layers", 0, 1 << 20,
                                 &w->first_layers, error));
     BASE_TRY(sim_pipeline_traits_find(software_of(w), &w->traits, error));
-    const struct tuner_request asked = {.plan = *plan};
-    BASE_TRY(tuner_software_find(w->arena, &asked, &w->choices, error));
-    for (int d = 0; d < TUNER_STAGED_COUNT; d++) BASE_TRY(tuner_staged_find_values(w, (enum tuner_staged)d, error));
+    BASE_TRY(tuner_software_find(w->arena, &w->request, &w->choices, error));
+    for (int i = 0; i < TUNER_STAGED_COUNT; i++) BASE_TRY(tuner_staged_find_values(w, i, error));
     BASE_TRY(check_schedules(w, error));
     BASE_TRY(check_chunks(w, error));
     const bool takes_layers = w->traits.takes_layers && !w->config.encoder && divides_by_layers(w);
@@ -300,15 +303,14 @@ static enum base_status list(struct tuner_stages *w, struct base_error *error)
 }
 
 enum base_status tuner_stages_build(struct base_arena *arena, struct sim_cache *cache,
-                                    const struct tuner_stages_request *request, const struct tuner_options *search,
+                                    const struct tuner_request *request, const struct tuner_options *search,
                                     struct tuner_space *out, struct base_error *error)
 {
     struct tuner_space *space = base_new(arena, struct tuner_space, 1);
     struct tuner_stages *w = base_new(arena, struct tuner_stages, 1);
     enum sim_key *keys = base_new(arena, enum sim_key, TUNER_STAGED_COUNT);
-    for (int d = 0; d < TUNER_STAGED_COUNT; d++) keys[d] = tuner_staged_key((enum tuner_staged)d);
+    for (int i = 0; i < TUNER_STAGED_COUNT; i++) keys[i] = tuner_key(tuner_staged_dimension(i));
     *w = (struct tuner_stages){.request = *request, .search = search, .cache = cache, .arena = arena, .space = space};
-    w->values = base_new(arena, struct tuner_values, TUNER_STAGED_COUNT);
     w->scratch.exhausted = arena->exhausted;
     w->start_s = search && search->now_s ? search->now_s(search->where) : 0;
     *space = (struct tuner_space){.arena = arena,
@@ -316,7 +318,7 @@ enum base_status tuner_stages_build(struct base_arena *arena, struct sim_cache *
                                   .plan = request->plan,
                                   .dimension_count = TUNER_STAGED_COUNT,
                                   .keys = keys,
-                                  .values = w->values,
+                                  .values = base_new(arena, struct tuner_values, TUNER_STAGED_COUNT),
                                   .batch_auto = request->batch_auto,
                                   .mesh_key = SIM_NUM_PARTITIONS,
                                   .rule_set_count = 1,
@@ -326,8 +328,9 @@ enum base_status tuner_stages_build(struct base_arena *arena, struct sim_cache *
     const enum base_status status = list(w, error);
     base_arena_free(&w->scratch);
     BASE_TRY(status);
+    for (int i = 0; i < TUNER_STAGED_COUNT; i++) space->values[i] = w->values[tuner_staged_dimension(i)];
     space->plan_count = w->plan_count;
-    space->rule_set_count = w->values[TUNER_STAGED_RULES].count;
+    space->rule_set_count = w->values[TUNER_RULES].count;
     space->layer_count = w->config.num_encoder_layers + w->config.num_decoder_layers;
     *out = *space;
     return BASE_OK;

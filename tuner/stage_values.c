@@ -5,37 +5,35 @@
 
 enum { MOST_VALUES = TUNER_STAGED_MOST_VALUES };
 
+/* Defaults, but for options of the software (software_choices.csv); none: divisors, or the plan's own value. */
 static const struct {
-    enum sim_key key;
-    const char *defaults[4];   /* none: divisors, or the plan's own value */
-    enum tuner_dimension told; /* the software's options (software_choices.csv) take precedence; 0: none */
-} dimensions[TUNER_STAGED_COUNT] = {
-    [TUNER_STAGED_BATCH] = {SIM_BATCH_SIZE, {NULL}},
-    [TUNER_STAGED_OPTIMIZER] = {SIM_OPTIMIZER, {NULL}},
-    [TUNER_STAGED_DTYPE] = {SIM_DTYPE, {NULL}},
-    [TUNER_STAGED_ATTENTION] = {SIM_ATTENTION, {NULL}},
-    [TUNER_STAGED_RULES] = {SIM_RULES, {NULL}},
-    [TUNER_STAGED_DIVISION] = {SIM_PIPELINE_PARTITION, {NULL}},
-    [TUNER_STAGED_SCHEDULE] = {SIM_PIPELINE_SCHEDULE, {NULL}},
-    [TUNER_STAGED_EXCHANGE] = {SIM_CP_COMM_TYPE, {NULL}},
-    [TUNER_STAGED_REMAT] = {SIM_REMAT_POLICY, {"none", "selective", "full"}, TUNER_REMAT},
-    [TUNER_STAGED_PARTITIONING] = {SIM_OPTIMIZER_PARTITIONING, {"none", "data"}, TUNER_PARTITIONING},
-    [TUNER_STAGED_SEQUENCE] = {SIM_SEQUENCE_PARALLEL, {"0", "1"}, TUNER_SEQUENCE},
-    [TUNER_STAGED_EXPERT_TENSOR] = {SIM_EXPERT_TENSOR_PARALLEL, {NULL}},
-    [TUNER_STAGED_CONTEXT] = {SIM_CONTEXT_PARALLEL, {"1"}},
-    [TUNER_STAGED_EXPERTS] = {SIM_EXPERT_PARALLEL, {NULL}},
-    [TUNER_STAGED_PARTITIONS] = {SIM_NUM_PARTITIONS, {NULL}},
-    [TUNER_STAGED_STAGES] = {SIM_PIPELINE_STAGES, {NULL}},
-    [TUNER_STAGED_CHUNKS] = {SIM_VIRTUAL_STAGES, {NULL}},
-    [TUNER_STAGED_MICROBATCHES] = {SIM_NUM_MICROBATCHES, {NULL}},
-};
+    enum tuner_dimension dimension;
+    const char *defaults[4];
+} dimensions[TUNER_STAGED_COUNT] = {{TUNER_BATCH, {NULL}},
+                                    {TUNER_OPTIMIZER, {NULL}},
+                                    {TUNER_DTYPE, {NULL}},
+                                    {TUNER_ATTENTION, {NULL}},
+                                    {TUNER_RULES, {NULL}},
+                                    {TUNER_DIVISION, {NULL}},
+                                    {TUNER_SCHEDULE, {NULL}},
+                                    {TUNER_EXCHANGE, {NULL}},
+                                    {TUNER_REMAT, {"none", "selective", "full"}},
+                                    {TUNER_PARTITIONING, {"none", "data"}},
+                                    {TUNER_SEQUENCE, {"0", "1"}},
+                                    {TUNER_EXPERT_TENSOR, {NULL}},
+                                    {TUNER_CONTEXT, {"1"}},
+                                    {TUNER_EXPERTS, {NULL}},
+                                    {TUNER_PARTITIONS, {NULL}},
+                                    {TUNER_STAGES, {NULL}},
+                                    {TUNER_CHUNKS, {NULL}},
+                                    {TUNER_MICROBATCHES, {NULL}}};
 
-enum sim_key tuner_staged_key(enum tuner_staged dimension)
+enum tuner_dimension tuner_staged_dimension(int place)
 {
-    return dimensions[dimension].key;
+    return dimensions[place].dimension;
 }
 
-static void add(struct tuner_stages *w, enum tuner_staged d, const char *text)
+static void add(struct tuner_stages *w, enum tuner_dimension d, const char *text)
 {
     struct tuner_values *values = &w->values[d];
     if (values->count < MOST_VALUES) values->values[values->count++] = text;
@@ -43,7 +41,7 @@ static void add(struct tuner_stages *w, enum tuner_staged d, const char *text)
 }
 
 /* Divisors from 1 to most. */
-static void add_divisors(struct tuner_stages *w, enum tuner_staged d, int64_t of, int64_t most)
+static void add_divisors(struct tuner_stages *w, enum tuner_dimension d, int64_t of, int64_t most)
 {
     for (int64_t n = 1; n <= of && n <= most; n++)
         if (of % n == 0) add(w, d, base_print(w->arena, "%lld", (long long)n));
@@ -52,8 +50,7 @@ static void add_divisors(struct tuner_stages *w, enum tuner_staged d, int64_t of
 bool tuner_staged_has_schedule(const struct tuner_stages *w, int schedule)
 {
     bool has = false;
-    for (int i = 0; i < w->values[TUNER_STAGED_SCHEDULE].count; i++)
-        has = has || w->numbers[TUNER_STAGED_SCHEDULE][i] == schedule;
+    for (int i = 0; i < w->values[TUNER_SCHEDULE].count; i++) has = has || w->numbers[TUNER_SCHEDULE][i] == schedule;
     return has;
 }
 
@@ -65,32 +62,32 @@ static void add_chunks(struct tuner_stages *w)
                        tuner_staged_has_schedule(w, SIM_INTERLEAVED),
                interleaves = asked && w->traits.schedules & 1u << SIM_INTERLEAVED;
     const int64_t most = !interleaves || w->config.encoder ? 1 : layers < SIM_MOST_CHUNKS ? layers : SIM_MOST_CHUNKS;
-    for (int64_t n = 1; n <= most; n++) add(w, TUNER_STAGED_CHUNKS, base_print(w->arena, "%lld", (long long)n));
+    for (int64_t n = 1; n <= most; n++) add(w, TUNER_CHUNKS, base_print(w->arena, "%lld", (long long)n));
 }
 
 /* Divisors of any batch. */
 static void add_microbatches(struct tuner_stages *w)
 {
-    const struct tuner_values *batches = &w->values[TUNER_STAGED_BATCH];
+    const struct tuner_values *batches = &w->values[TUNER_BATCH];
     for (int64_t n = 1, most = 0; n == 1 || n <= most; n++) {
         bool divides = false;
         for (int b = 0; b < batches->count; b++) {
-            const int64_t batch = w->numbers[TUNER_STAGED_BATCH][b];
+            const int64_t batch = w->numbers[TUNER_BATCH][b];
             divides = divides || batch % n == 0;
             most = batch > most ? batch : most;
         }
-        if (divides) add(w, TUNER_STAGED_MICROBATCHES, base_print(w->arena, "%lld", (long long)n));
+        if (divides) add(w, TUNER_MICROBATCHES, base_print(w->arena, "%lld", (long long)n));
     }
 }
 
 /* Devices that share out the experts; of those that share one expert, the software's own number comes first. */
-static void add_experts(struct tuner_stages *w, enum tuner_staged d)
+static void add_experts(struct tuner_stages *w, enum tuner_dimension d)
 {
     const int64_t experts = w->config.experts.count;
     if (!experts || !w->choices.searches_experts) return;
-    if (d == TUNER_STAGED_EXPERTS) {
+    if (d == TUNER_EXPERTS) {
         add_divisors(w, d, experts, w->topology.device_count);
-    } else if (d == TUNER_STAGED_EXPERT_TENSOR) {
+    } else if (d == TUNER_EXPERT_TENSOR) {
         add(w, d, NULL);
         for (int i = 0; i < w->choices.expert_tensor_parallel.count; i++)
             add(w, d, w->choices.expert_tensor_parallel.values[i]);
@@ -98,25 +95,25 @@ static void add_experts(struct tuner_stages *w, enum tuner_staged d)
 }
 
 /* The software's options, or the defaults of the table. */
-static void add_usual(struct tuner_stages *w, enum tuner_staged d)
+static void add_usual(struct tuner_stages *w, int place)
 {
-    const bool is_rules = d == TUNER_STAGED_RULES;
-    const struct tuner_values *told = is_rules ? &w->choices.rules : &w->choices.words[dimensions[d].told];
-    const bool tells = (is_rules || dimensions[d].told) && !w->choices.is_t5x && told->count > 0;
+    const enum tuner_dimension d = dimensions[place].dimension;
+    const struct tuner_values *told = d == TUNER_RULES ? &w->choices.rules : &w->choices.words[d];
+    const bool tells = !w->choices.is_t5x && told->count > 0;
     for (int i = 0; i < told->count && tells; i++) add(w, d, told->values[i]);
-    for (int i = 0; i < BASE_COUNT(dimensions[d].defaults) && !tells && dimensions[d].defaults[i]; i++)
-        add(w, d, dimensions[d].defaults[i]);
+    for (int i = 0; i < BASE_COUNT(dimensions[place].defaults) && !tells && dimensions[place].defaults[i]; i++)
+        add(w, d, dimensions[place].defaults[i]);
 }
 
-static bool is_number(enum tuner_staged d)
+static bool is_number(enum tuner_dimension d)
 {
-    return d == TUNER_STAGED_BATCH || d >= TUNER_STAGED_EXPERT_TENSOR;
+    return d == TUNER_BATCH || d == TUNER_MICROBATCHES || d >= TUNER_EXPERT_TENSOR;
 }
 
 /* Keys whose words decide which plans exist. */
-static bool is_word(enum tuner_staged d)
+static bool is_word(enum tuner_dimension d)
 {
-    return d == TUNER_STAGED_DIVISION || d == TUNER_STAGED_SCHEDULE || d == TUNER_STAGED_EXCHANGE;
+    return d == TUNER_DIVISION || d == TUNER_SCHEDULE || d == TUNER_EXCHANGE;
 }
 
 static const char *words_of(struct base_arena *arena, const struct sim_plan_key *key)
@@ -128,13 +125,13 @@ static const char *words_of(struct base_arena *arena, const struct sim_plan_key 
 }
 
 /* Reads a word of the plan's key; by default by layers, and by chunks. */
-static enum base_status read_words(struct tuner_stages *w, enum tuner_staged d, struct base_error *error)
+static enum base_status read_words(struct tuner_stages *w, enum tuner_dimension d, struct base_error *error)
 {
     const struct tuner_values *values = &w->values[d];
-    const struct sim_plan_key *key = &sim_plan_keys[dimensions[d].key];
+    const struct sim_plan_key *key = &sim_plan_keys[tuner_key(d)];
     for (int i = 0; i < values->count; i++) {
         int at = 0;
-        w->numbers[d][i] = d == TUNER_STAGED_SCHEDULE ? TUNER_STAGED_BY_CHUNKS : 0;
+        w->numbers[d][i] = d == TUNER_SCHEDULE ? TUNER_STAGED_BY_CHUNKS : 0;
         if (!values->values[i]) continue;
         while (at < SIM_MOST_WORDS && key->words[at].name && strcmp(key->words[at].name, values->values[i]) != 0) at++;
         if (at == SIM_MOST_WORDS || !key->words[at].name)
@@ -145,19 +142,19 @@ static enum base_status read_words(struct tuner_stages *w, enum tuner_staged d, 
     return BASE_OK;
 }
 
-static int64_t most_of(enum tuner_staged d)
+static int64_t most_of(enum tuner_dimension d)
 {
-    return d == TUNER_STAGED_STAGES ? SIM_MOST_STAGES : d == TUNER_STAGED_CHUNKS ? SIM_MOST_CHUNKS : INT32_MAX;
+    return d == TUNER_STAGES ? SIM_MOST_STAGES : d == TUNER_CHUNKS ? SIM_MOST_CHUNKS : INT32_MAX;
 }
 
-static enum base_status read_numbers(struct tuner_stages *w, enum tuner_staged d, struct base_error *error)
+static enum base_status read_numbers(struct tuner_stages *w, enum tuner_dimension d, struct base_error *error)
 {
     const struct tuner_values *values = &w->values[d];
-    const struct sim_plan_key *key = &sim_plan_keys[dimensions[d].key];
+    const struct sim_plan_key *key = &sim_plan_keys[tuner_key(d)];
     for (int i = 0; i < values->count && is_number(d); i++) {
         w->numbers[d][i] = 1;
         if (!values->values[i]) continue;
-        const bool is_off = d == TUNER_STAGED_MICROBATCHES; /* at 0 */
+        const bool is_off = d == TUNER_MICROBATCHES; /* at 0 */
         if (!strcmp(values->values[i], "auto"))
             return base_fail(error, BASE_INPUT, "%s: auto cannot be combined with numbers; use auto, or numbers alone",
                              key->name);
@@ -167,31 +164,32 @@ static enum base_status read_numbers(struct tuner_stages *w, enum tuner_staged d
     return BASE_OK;
 }
 
-enum base_status tuner_staged_find_values(struct tuner_stages *w, enum tuner_staged d, struct base_error *error)
+enum base_status tuner_staged_find_values(struct tuner_stages *w, int place, struct base_error *error)
 {
+    const enum tuner_dimension d = dimensions[place].dimension;
     struct tuner_values *values = &w->values[d];
     const struct tuner_values *given = &w->request.given[d];
     const int node = w->topology.bounds[1], devices = w->topology.device_count;
     *values = (struct tuner_values){base_new(w->arena, const char *, MOST_VALUES), 0};
     if (given->count > MOST_VALUES)
-        return base_fail(error, BASE_INPUT, "%s: has more than %d values", sim_plan_keys[dimensions[d].key].name,
+        return base_fail(error, BASE_INPUT, "%s: has more than %d values", sim_plan_keys[tuner_key(d)].name,
                          MOST_VALUES);
     for (int i = 0; i < given->count; i++) add(w, d, given->values[i]);
-    if (!given->count && is_word(d) && sim_key_is_given(&w->request.plan, dimensions[d].key))
-        add(w, d, w->request.plan.values[dimensions[d].key]);
-    const bool batches = d == TUNER_STAGED_BATCH && w->request.batch_auto;
+    if (!given->count && is_word(d) && sim_key_is_given(&w->request.plan, tuner_key(d)))
+        add(w, d, w->request.plan.values[tuner_key(d)]);
+    const bool batches = d == TUNER_BATCH && w->request.batch_auto;
     const struct tuner_values sizes = batches ? tuner_auto_batches(w->arena, devices) : (struct tuner_values){NULL, 0};
     for (int i = 0; i < sizes.count; i++) add(w, d, sizes.values[i]);
-    if (d == TUNER_STAGED_CONTEXT && w->request.searches_context) add_divisors(w, d, devices, devices);
-    else if (!values->count) add_usual(w, d);
+    if (d == TUNER_CONTEXT && w->request.searches_context) add_divisors(w, d, devices, devices);
+    else if (!values->count) add_usual(w, place);
     if (!values->count && !sim_key_is_given(&w->request.plan, SIM_NUM_EXPERT_PARTITIONS)) add_experts(w, d);
-    if (!values->count && d == TUNER_STAGED_PARTITIONS) add_divisors(w, d, devices, node);
-    if (!values->count && d == TUNER_STAGED_STAGES) add_divisors(w, d, devices, SIM_MOST_STAGES);
-    if (!values->count && d == TUNER_STAGED_CHUNKS) add_chunks(w);
-    if (!values->count && d == TUNER_STAGED_MICROBATCHES) add_microbatches(w);
+    if (!values->count && d == TUNER_PARTITIONS) add_divisors(w, d, devices, node);
+    if (!values->count && d == TUNER_STAGES) add_divisors(w, d, devices, SIM_MOST_STAGES);
+    if (!values->count && d == TUNER_CHUNKS) add_chunks(w);
+    if (!values->count && d == TUNER_MICROBATCHES) add_microbatches(w);
     if (!values->count) add(w, d, NULL);
     if (w->overflows)
         return base_fail(error, BASE_INPUT, "%s: more than %d values are possible; list those to search",
-                         sim_plan_keys[dimensions[d].key].name, MOST_VALUES);
+                         sim_plan_keys[tuner_key(d)].name, MOST_VALUES);
     return is_word(d) ? read_words(w, d, error) : read_numbers(w, d, error);
 }

@@ -17,7 +17,7 @@ enum tuner_staged_end {
 };
 /* A plan as indices of its values, with its current state. */
 struct tuner_staged_plan {
-    unsigned char value[TUNER_STAGED_COUNT];
+    unsigned char value[TUNER_DIMENSION_COUNT];
     unsigned char end;          /* enum tuner_staged_end: the decision */
     bool assigned;              /* each stage's layers are chosen */
     bool unpriced;              /* time ran out before it had bounds or was checked */
@@ -29,18 +29,18 @@ struct tuner_staged_plan {
 };
 
 struct tuner_stages {
-    struct tuner_stages_request request;
+    struct tuner_request request;
     const struct tuner_options *search; /* plans get bounds when they are listed; NULL: they do not */
     struct tuner_staged_plan *plans;    /* of the space, in order */
     int plan_count, capacity;           /* with those that turn out to be invalid in a search */
-    struct tuner_values *values;        /* those of the space */
-    struct tuner_space *space;          /* while it is listed */
+    struct tuner_values values[TUNER_DIMENSION_COUNT];
+    struct tuner_space *space; /* while it is listed */
     struct sim_cache *cache;
     struct base_arena *arena, scratch;
     struct topo_topology topology;
     struct model_config config;
-    double capacity_bytes;                                         /* of a device */
-    int64_t numbers[TUNER_STAGED_COUNT][TUNER_STAGED_MOST_VALUES]; /* of values that are integers or words */
+    double capacity_bytes;                                            /* of a device */
+    int64_t numbers[TUNER_DIMENSION_COUNT][TUNER_STAGED_MOST_VALUES]; /* of values that are integers or words */
     bool overflows;      /* some key had more than TUNER_STAGED_MOST_VALUES values */
     bool assigns;        /* some plan needs a layer assignment */
     bool assigns_uneven; /* of the request, where the software and the model allow it */
@@ -53,7 +53,7 @@ struct tuner_stages {
 };
 
 /* stage_values.c. BASE_INPUT: invalid values, or too many. */
-enum base_status tuner_staged_find_values(struct tuner_stages *w, enum tuner_staged d, struct base_error *error);
+enum base_status tuner_staged_find_values(struct tuner_stages *w, int place, struct base_error *error);
 bool tuner_staged_has_schedule(const struct tuner_stages *w, int schedule);
 
 /* ---- stage_space.c ---- */

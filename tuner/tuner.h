@@ -24,6 +24,16 @@ enum tuner_dimension {
     TUNER_SUBMESH,
     TUNER_RULES,
     TUNER_MICROBATCHES,
+    TUNER_PLAN_DIMENSIONS,
+    TUNER_DIVISION = TUNER_PLAN_DIMENSIONS, /* from here on: of plans with stages */
+    TUNER_SCHEDULE,
+    TUNER_EXCHANGE, /* of keys and values between a sequence's devices */
+    TUNER_EXPERT_TENSOR,
+    TUNER_CONTEXT,
+    TUNER_EXPERTS,
+    TUNER_PARTITIONS,
+    TUNER_STAGES,
+    TUNER_CHUNKS,
     TUNER_DIMENSION_COUNT
 };
 enum sim_key tuner_key(enum tuner_dimension dimension); /* for TUNER_SUBMESH the default one; see mesh_key */
@@ -46,6 +56,9 @@ struct tuner_request {
     bool beyond_t5x;     /* also search options that T5X lacks */
     bool search_rules;   /* also search unnamed rule sets */
     bool search_saved;   /* also search per-tensor remat */
+    /* Of plans with stages: choose each stage's layers, otherwise the software's split; choose them where that refuses
+     * the layers; search the number of devices per sequence, otherwise the plan's. */
+    bool assigns_layers, assigns_uneven, searches_context;
 };
 
 /* Plans that T5X or JAX would reject, by reason. */
@@ -102,7 +115,7 @@ struct tuner_space {
     struct sim_cache *cache;
     struct sim_plan_text plan;
     enum model_step step;
-    int dimension_count; /* of keys that vary, slowest first; for plans with stages see tuner_staged */
+    int dimension_count; /* of keys that vary, slowest first: those of tuner_dimension, or of tuner_staged_dimension */
     const enum sim_key *keys;
     struct tuner_values *values; /* TUNER_MICROBATCHES: those of the batch with the most; see microbatches */
     struct sim_plan_text (*text)(const struct tuner_space *space, struct tuner_plan plan);
@@ -343,45 +356,16 @@ enum base_status tuner_fit(struct tuner_space *space, const struct tuner_options
  * Every plan starts with a time bound from layers alone; when its turn comes, it gets bounds on time and memory
  * (sim_pipeline_least_of). Plans are predicted in full in order of these bounds, until no other can be better. */
 
-/* Varying keys, slowest first. */
-enum tuner_staged {
-    TUNER_STAGED_BATCH,
-    TUNER_STAGED_OPTIMIZER,
-    TUNER_STAGED_DTYPE,
-    TUNER_STAGED_ATTENTION,
-    TUNER_STAGED_RULES,
-    TUNER_STAGED_DIVISION,
-    TUNER_STAGED_SCHEDULE,
-    TUNER_STAGED_EXCHANGE, /* exchange of keys and values between a sequence's devices */
-    TUNER_STAGED_REMAT,
-    TUNER_STAGED_PARTITIONING,
-    TUNER_STAGED_SEQUENCE,
-    TUNER_STAGED_EXPERT_TENSOR,
-    TUNER_STAGED_CONTEXT,
-    TUNER_STAGED_EXPERTS,
-    TUNER_STAGED_PARTITIONS,
-    TUNER_STAGED_STAGES,
-    TUNER_STAGED_CHUNKS,
-    TUNER_STAGED_MICROBATCHES,
-    TUNER_STAGED_COUNT
-};
-enum sim_key tuner_staged_key(enum tuner_staged dimension);
+enum { TUNER_STAGED_COUNT = 18 };
+/* The keys that vary in such a space, slowest first. */
+enum tuner_dimension tuner_staged_dimension(int place);
 /* Whether plans with stages belong to the default space of this software (software_choices.csv). */
 bool tuner_searches_stages(const char *software);
 
-struct tuner_stages_request {
-    struct sim_plan_text plan;                     /* fixed keys */
-    struct tuner_values given[TUNER_STAGED_COUNT]; /* none: the default range */
-    int64_t micro_batch;                           /* sequences per replica that every plan must have; 0: any */
-    bool assigns_layers;                           /* choose each stage's layers; otherwise the software's split */
-    bool assigns_uneven;                           /* choose them where the software's split refuses the layers */
-    bool batch_auto;                               /* also search the batch size */
-    bool searches_context;                         /* search the number of devices per sequence; otherwise the plan's */
-};
 /* All plans of the space. search: the search that it is built for, whose plans get a bound each and whose time begins;
  * NULL: none. BASE_INPUT: an invalid value, too large a space, or a space without a plan. */
 enum base_status tuner_stages_build(struct base_arena *arena, struct sim_cache *cache,
-                                    const struct tuner_stages_request *request, const struct tuner_options *search,
+                                    const struct tuner_request *request, const struct tuner_options *search,
                                     struct tuner_space *out, struct base_error *error);
 
 #endif
