@@ -56,11 +56,11 @@ rank_sources       := exec/rank_main.c exec/comm.c exec/heartbeat.c
 
 sources := $(filter-out $(rank_sources),$(foreach room,$(rooms),$(sort $(wildcard $(room)/*.c))))
 data    := $(sort $(wildcard $(foreach room,$(rooms),$(room)/*.csv $(room)/*.json $(room)/*.css $(room)/*.js $(room)/*.py $(room)/*.bash)))
-# Enumerations whose rows are data: each becomes a header, as model/functions.csv.h.
-enums   := model/functions.csv model/traits.csv model/config_keys.csv sim/compile/passes.csv sim/machine/nccl.csv \
-           sim/machine/profile_constants.csv sim/plan/plan_keys.csv
-headers := $(enums:%=$(BUILD)/%.h)
-data    := $(filter-out $(enums),$(data))
+# Tables that are compiled in as C: each becomes a header, as model/functions.csv.h.
+tables  := model/functions.csv model/traits.csv model/config_keys.csv sim/compile/passes.csv sim/plan/plan_keys.csv \
+           $(patsubst %,sim/machine/%.csv,gpu_attention gpu_tiles nccl nccl_chunks nccl_limits nccl_trees profile_constants)
+headers := $(tables:%=$(BUILD)/%.h)
+data    := $(filter-out $(tables),$(data))
 objects := $(sources:%.c=$(BUILD)/%.o) $(data:%=$(BUILD)/%.o)
 tests   := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard tests/test_*.c)))
 fuzzers := $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard tests/fuzz/fuzz_*.c)))

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Prints C or assembler text that embeds a file as a constant (embedded_ROOM_FILE_ext):
 #   - a CSV of topo/: an array of its struct, a field per column;
-#   - a CSV of an enumeration: a header, FILE.h, with the enum and the rows of its table;
+#   - a CSV of an enumeration: a header, FILE.h, with the enum and the rows of its table; of some others the rows alone;
 #   - the commands: a struct commands_command each, whose run is ROOM_NAME_run, and the groups of options;
 #   - any other CSV: a `struct base_table` with its cells as texts;
 #   - any other file: an array of characters, ended by a NUL.
@@ -18,6 +18,11 @@ model/config_keys.csv) record=key prefix= last=KEY_COUNT ;;
 sim/machine/profile_constants.csv) record=sim_constant prefix=SIM_ last=SIM_CONSTANT_COUNT ;;
 sim/machine/nccl.csv) record=sim_nccl_constant prefix=SIM_ last=SIM_NCCL_COUNT remarks=kind ;;
 sim/compile/passes.csv) record=sim_pass prefix=SIM_PASS_ last=SIM_PASS_COUNT remarks=compiler ;;
+sim/machine/nccl_trees.csv) rows=NCCL_TREES remarks=kind ;;
+sim/machine/nccl_chunks.csv) rows=NCCL_CHUNKS remarks=kind ;;
+sim/machine/nccl_limits.csv) rows=NCCL_LIMITS texts=chip remarks=kind ;;
+sim/machine/gpu_tiles.csv) rows=GPU_TILES remarks=kind ;;
+sim/machine/gpu_attention.csv) rows=GPU_ATTENTION texts="library chip" remarks=kind ;;
 sim/plan/plan_keys.csv) record=sim_key prefix=SIM_ last=SIM_KEY_COUNT ;;
 commands/commands.csv | lab/lab_commands.csv) record=commands_command ;;
 *.csv) record= ;;
@@ -35,7 +40,7 @@ END
     exit 0
     ;;
 esac
-awk -v file="$1" -v name="$name" -v record="$record" -v prefix="${prefix-}" -v last="${last-}" -v remarks="${remarks-}" '
+awk -v file="$1" -v name="$name" -v record="${record-}" -v prefix="${prefix-}" -v last="${last-}" -v remarks="${remarks-}" -v rows_of="${rows-}" -v texts="${texts-}" '
 function fail(what) { print file ":" NR ": " what >"/dev/stderr"; failed = 1; exit 1 }
 
 function text(cell) {
@@ -107,7 +112,19 @@ function put_member(column, value, is_charted) {
     if (column == "field") { if (value != "") printf "FIELD(%s), ", value; return }
     if (column ~ /^(name|feature|option\.|example|fallback|t5x_lacks|chart\.[hba])/) {
         if (value != "" || column == "name" || (is_charted && column ~ /^chart/)) printf ".%s = %s, ", column, text(value)
-    } else if (value != "") printf ".%s = %s, ", column, value
+    } else if ((" " texts " ") ~ (" " column " ")) printf ".%s = %s, ", column, text(value)
+    else if (value != "") printf "%s%s = %s, ", (column ~ /^\[/ ? "" : "."), column, value
+}
+
+# The rows alone, of a table without an enum.
+function put_rows(    r, i) {
+    printf "#define %s_COUNT %d\n#define %s_ROWS", rows_of, rows - 1, rows_of
+    for (r = 1; r < rows; r++) {
+        printf " \\\n    {"
+        for (i = 1; i <= columns; i++) put_member(cells[0, i], cells[r, i], 0)
+        printf "},"
+    }
+    print ""
 }
 
 function put_enum(    r, i, of) {
@@ -188,6 +205,7 @@ END {
     if (failed) exit 1
     if (open) fail("a quote is opened and never closed")
     if (last) put_enum()
+    else if (rows_of) put_rows()
     else if (record == "commands_command") put_commands()
     else if (record) put_records()
     else put_table()

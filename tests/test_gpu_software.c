@@ -536,19 +536,13 @@ static void few_bytes_take_few_channels(struct base_arena *arena)
 static void numbers_of_nccl_are_rows(struct base_arena *arena)
 {
     (void)arena;
-    struct sim_nccl read;
-    const struct sim_nccl *nccl = &read;
-    static struct sim_tiles tiles;
-    struct base_error error;
-    assert_ok(sim_nccl_read(&read, &error), &error);
+    const struct sim_nccl *nccl = &sim_nccl_tables;
     assert_near(nccl->of[SIM_RING_BASE_S][SIM_LL128], 14e-6, 1e-12);
     assert_near(nccl->of[SIM_TREE_BETWEEN_STEP_S][SIM_SIMPLE], 14e-6, 1e-12);
     assert_near(nccl->of[SIM_NVLS_BASE_S][SIM_LL], 0, 1e-12);
-    struct sim_nccl_limits hopper, unknown;
-    assert_ok(sim_nccl_limits_find("h100", &hopper, &error), &error);
+    const struct sim_nccl_limits hopper = sim_nccl_limits_find("h100"), unknown = sim_nccl_limits_find("k80");
     assert_near(hopper.of[SIM_TREE_LL128_MOST][2], 29e9, 1);
     assert_near(hopper.of[SIM_NVLS_CHANNELS][0], 16, 0);
-    assert_ok(sim_nccl_limits_find("k80", &unknown, &error), &error);
     for (int i = 0; i < SIM_NCCL_LIMIT_COUNT; i++) assert_near(unknown.of[i][0], 0, 0); /* limits nothing */
     for (int i = 1; i < nccl->nvls_chunk_count; i++) {
         const bool same = nccl->nvls_chunks[i].least_nodes == nccl->nvls_chunks[i - 1].least_nodes;
@@ -564,9 +558,8 @@ static void numbers_of_nccl_are_rows(struct base_arena *arena)
     assert_near(nccl->tree_sizes[last].least_bytes, 1 << 30, 0);
     for (int protocol = 0; protocol < SIM_PROTOCOL_COUNT; protocol++)
         assert_near(nccl->tree_sizes[0].frac[protocol] * nccl->tree_sizes[last].frac[protocol], 1, 0);
-    assert_ok(sim_tiles_read(&tiles, &error), &error);
-    assert_true(tiles.count > 1);
-    assert_near(tiles.of[0].rows * tiles.of[0].columns, 256 * 128, 1e-6);
+    assert_true(sim_tiles_table.count > 1);
+    assert_near(sim_tiles_table.of[0].rows * sim_tiles_table.of[0].columns, 256 * 128, 1e-6);
     const struct sim_nccl_latency inside = sim_nccl_latency(nccl, 1), across = sim_nccl_latency(nccl, 2);
     assert_true(inside.once_s > 0 && inside.inside_s < across.inside_s); /* a host posts each step of these */
 }

@@ -1,30 +1,12 @@
 /* Matrix products on GPUs. A library splits the result into tiles, one thread block each, which run on the
  * multiprocessors in waves. It chooses the fastest tile and split of the contraction. Tiles are rows of gpu_tiles.csv.
  */
+#include "sim/machine/gpu_tiles.csv.h"
 #include "sim/machine/machine.h"
 
 #include <math.h>
 
-extern const struct base_table embedded_sim_machine_gpu_tiles_csv;
-
-static const struct base_table *const table = &embedded_sim_machine_gpu_tiles_csv;
-
-enum base_status sim_tiles_read(struct sim_tiles *out, struct base_error *error)
-{
-    const int rows = base_table_column(table, "rows"), columns = base_table_column(table, "columns"),
-              rate = base_table_column(table, "rate_frac");
-    if (table->row_count > SIM_MOST_TILES)
-        return base_fail(error, BASE_INTERNAL, "gpu_tiles.csv: more than %d rows", SIM_MOST_TILES);
-    out->count = table->row_count;
-    for (int i = 0; i < table->row_count; i++) {
-        BASE_TRY(base_parse_double(base_table_field(table, i, rows), "rows", 1, 4096, &out->of[i].rows, error));
-        BASE_TRY(
-            base_parse_double(base_table_field(table, i, columns), "columns", 1, 4096, &out->of[i].columns, error));
-        BASE_TRY(
-            base_parse_double(base_table_field(table, i, rate), "rate_frac", 0.01, 1, &out->of[i].rate_frac, error));
-    }
-    return BASE_OK;
-}
+const struct sim_tiles sim_tiles_table = {.of = {GPU_TILES_ROWS}, .count = GPU_TILES_COUNT};
 
 /* With several waves of tiles the contraction is not split: all multiprocessors have work. The lower bound of a tile is
  * the work of all blocks without launches; tiles above the best time so far are skipped, with a margin for rounding. */

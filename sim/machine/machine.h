@@ -32,7 +32,7 @@ struct sim_nccl {
     } nvls_chunks[SIM_MOST_NVLS_CHUNKS]; /* fewest nodes first, largest chunk first */
     int nvls_chunk_count;
 };
-enum base_status sim_nccl_read(struct sim_nccl *out, struct base_error *error);
+extern const struct sim_nccl sim_nccl_tables;
 
 /* Rows of nccl_limits.csv, for one node, two, and more: NCCL's limits for a GPU generation. */
 enum sim_nccl_limit {
@@ -47,7 +47,7 @@ enum { SIM_NODE_SCALES = 3 };
 struct sim_nccl_limits {
     double of[SIM_NCCL_LIMIT_COUNT][SIM_NODE_SCALES]; /* 0: not known, which limits nothing */
 };
-enum base_status sim_nccl_limits_find(const char *chip, struct sim_nccl_limits *out, struct base_error *error);
+struct sim_nccl_limits sim_nccl_limits_find(const char *chip);
 
 /* ---- tiles of GPUs' products (gpu_tiles.csv, gpu_products.c) ---- */
 
@@ -58,7 +58,7 @@ struct sim_tiles {
     } of[SIM_MOST_TILES];
     int count;
 };
-enum base_status sim_tiles_read(struct sim_tiles *out, struct base_error *error);
+extern const struct sim_tiles sim_tiles_table;
 
 /* Communication that may overlap with computation: tensor parallelism's, gradient reductions, parameter gathers,
  * messages of the interleaved schedule. */

@@ -127,9 +127,9 @@ static enum base_status from_gpu(const struct topo_topology *topology, const cha
                                  struct sim_profile *profile, struct base_error *error)
 {
     if (topology->kind != TOPO_GPU) return BASE_OK;
-    BASE_TRY(sim_nccl_read(&profile->nccl, error));
-    BASE_TRY(sim_nccl_limits_find(topology->chip.name, &profile->nccl_limits, error));
-    BASE_TRY(sim_tiles_read(&profile->tiles, error));
+    profile->nccl = sim_nccl_tables;
+    profile->nccl_limits = sim_nccl_limits_find(topology->chip.name);
+    profile->tiles = sim_tiles_table;
     int of_chip = base_table_column(gpu_constants, "chip"), of_software = base_table_column(gpu_constants, "software"),
         name = base_table_column(gpu_constants, "constant"), how = base_table_column(gpu_constants, "how"),
         value = base_table_column(gpu_constants, "value"), kind = base_table_column(gpu_constants, "kind"),
