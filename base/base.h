@@ -111,6 +111,7 @@ void base_drop_cut_utf8(char *text);   /* removes, in place, characters that a p
 int base_text_width(const char *text); /* columns on the screen: UTF-8's following bytes take no room */
 bool base_ends_in(const char *text, const char *end);
 bool base_has_word(int count, const char *const *words, const char *word);
+bool base_lists(const char *list, const char *word, size_t length); /* "a b c": words between spaces */
 
 /* ---- numbers (number.c) ---- */
 

@@ -10,16 +10,6 @@ static const struct base_table *const table = &embedded_base_synonyms_csv;
 
 enum { WHAT, GIVEN, MEANT, TAKEN, LONGEST = 64 };
 
-static bool lists(const char *list, const char *word, size_t length)
-{
-    for (const char *at = list; *at; at += strspn(at, " ")) {
-        const size_t here = strcspn(at, " ");
-        if (here == length && !strncmp(at, word, length)) return true;
-        at += here;
-    }
-    return false;
-}
-
 const char *base_synonym(const char *what, const char *given, size_t given_length, enum base_synonym_use use)
 {
     char folded[LONGEST];
@@ -30,8 +20,8 @@ const char *base_synonym(const char *what, const char *given, size_t given_lengt
         folded[length++] = (char)tolower((unsigned char)given[i]);
     }
     for (int row = 0; length && row < table->row_count; row++)
-        if (lists(base_table_field(table, row, WHAT), what, strlen(what)) &&
-            lists(base_table_field(table, row, GIVEN), folded, length) &&
+        if (base_lists(base_table_field(table, row, WHAT), what, strlen(what)) &&
+            base_lists(base_table_field(table, row, GIVEN), folded, length) &&
             (use == BASE_SUGGESTED || *base_table_field(table, row, TAKEN) == '1'))
             return base_table_field(table, row, MEANT);
     return NULL;

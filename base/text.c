@@ -98,3 +98,13 @@ bool base_has_word(int count, const char *const *words, const char *word)
         if (!strcmp(words[i], word)) return true;
     return false;
 }
+
+bool base_lists(const char *list, const char *word, size_t length)
+{
+    for (const char *at = list; *at; at += strspn(at, " ")) {
+        const size_t here = strcspn(at, " ");
+        if (here == length && !strncmp(at, word, length)) return true;
+        at += here;
+    }
+    return false;
+}

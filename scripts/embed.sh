@@ -18,6 +18,8 @@ model/config_keys.csv) record=key prefix= last=KEY_COUNT ;;
 sim/machine/profile_constants.csv) record=sim_constant prefix=SIM_ last=SIM_CONSTANT_COUNT ;;
 sim/machine/nccl.csv) record=sim_nccl_constant prefix=SIM_ last=SIM_NCCL_COUNT remarks=kind ;;
 sim/compile/passes.csv) record=sim_pass prefix=SIM_PASS_ last=SIM_PASS_COUNT remarks=compiler ;;
+sim/plan/gin_unheld.csv) rows=GIN_UNHELD texts="class parameter taken effect" ;;
+sim/pipeline/pipelines.csv) rows=PIPELINES texts="software schedule_words" ;;
 sim/machine/nccl_trees.csv) rows=NCCL_TREES remarks=kind ;;
 sim/machine/nccl_chunks.csv) rows=NCCL_CHUNKS remarks=kind ;;
 sim/machine/nccl_limits.csv) rows=NCCL_LIMITS texts=chip remarks=kind ;;

@@ -37,6 +37,7 @@ enum sim_division { SIM_DIVIDES_EVENLY, SIM_DIVIDES_UNEVENLY, SIM_DIVIDES_FINELY
 enum sim_outputs { SIM_FREED, SIM_UNTIL_GRADIENT, SIM_PART_UNTIL_GRADIENT, SIM_UNTIL_STEP_ENDS, SIM_OUTPUTS_COUNT };
 
 struct sim_pipeline_traits {
+    const char *software;
     enum sim_division division; /* how it divides layers among stages */
     bool takes_layers;          /* it accepts a layer count for each stage */
     unsigned schedules;         /* bits of enum sim_schedule_kind that it accepts */

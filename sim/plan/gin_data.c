@@ -18,34 +18,12 @@ static const struct {
 };
 
 /* Parameters of train() of T5X's train.py, of all its versions; a loop that takes others is someone's own. */
-static const char *const train_parameters[] = {"model",
-                                               "train_dataset_cfg",
-                                               "train_eval_dataset_cfg",
-                                               "infer_eval_dataset_cfg",
-                                               "checkpoint_cfg",
-                                               "partitioner",
-                                               "trainer_cls",
-                                               "model_dir",
-                                               "total_steps",
-                                               "eval_steps",
-                                               "eval_period",
-                                               "relative_steps",
-                                               "stats_period",
-                                               "random_seed",
-                                               "use_hardware_rng",
-                                               "summarize_config_fn",
-                                               "inference_evaluator_cls",
-                                               "get_dataset_fn",
-                                               "concurrent_metrics",
-                                               "actions",
-                                               "train_eval_get_dataset_fn",
-                                               "run_eval_before_training",
-                                               "train_state_initializer_cls",
-                                               "use_gda",
-                                               "use_orbax",
-                                               "verify_matching_vocabs_fn",
-                                               "gc_period",
-                                               "training_eval_average_metrics"};
+static const char train_parameters[] =
+    "model train_dataset_cfg train_eval_dataset_cfg infer_eval_dataset_cfg checkpoint_cfg partitioner "
+    "trainer_cls model_dir total_steps eval_steps eval_period relative_steps stats_period random_seed "
+    "use_hardware_rng summarize_config_fn inference_evaluator_cls get_dataset_fn concurrent_metrics "
+    "actions train_eval_get_dataset_fn run_eval_before_training train_state_initializer_cls use_gda "
+    "use_orbax verify_matching_vocabs_fn gc_period training_eval_average_metrics";
 
 /* A function of __main__ that is given a model, or a parameter that T5X's function lacks: the step that it makes is not
  * T5X's. */
@@ -58,8 +36,8 @@ static enum base_status check_main(const struct model_gin *gin, struct base_erro
         if (binding->known || strncmp(binding->configurable, prefix, sizeof prefix - 1) != 0) continue;
         const char *function = binding->configurable + sizeof prefix - 1;
         const bool is_known = base_has_word(BASE_COUNT(known), known, function);
-        const bool lacks = !strcmp(function, "train") &&
-                           !base_has_word(BASE_COUNT(train_parameters), train_parameters, binding->parameter);
+        const bool lacks =
+            !strcmp(function, "train") && !base_lists(train_parameters, binding->parameter, strlen(binding->parameter));
         if (!lacks && (is_known || strcmp(binding->parameter, "model") != 0)) continue;
         return base_fail(error, BASE_INPUT,
                          "%.300s:%d: %.120s: %s; the step of a custom script is unknown: give a run file of T5X's "

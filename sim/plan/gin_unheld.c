@@ -1,6 +1,7 @@
 /* Parameters of T5X and Optax that no plan key holds. A binding other than the plan's assumption is a warning if time
  * or memory would differ, else a note if values would. */
 #include "sim/plan/gin_draft.h"
+#include "sim/plan/gin_unheld.csv.h"
 
 #include <string.h>
 
@@ -14,37 +15,8 @@ static const struct unheld {
     const char *parameter, *taken;
     enum matter matter;
     bool trains; /* says nothing of inference */
-    const char *what;
-} rows[] = {
-    {OF_TRAINER, NULL, "weight_metrics_computer", NULL, PRICE, true,
-     "the norms that it computes of every weight in each step are not priced"},
-    {OF_MODEL, NULL, "label_smoothing", "0", VALUES, true, "a run's loss is without it"},
-    {OF_NETWORK, NULL, "scale_attn_logits", "False", VALUES, false,
-     "a run's attention logits are not divided by the root of head_dim"},
-    {OF_OPTIMIZER, "adamw", "b1", "0.9", VALUES, true, "a run uses 0.9"},
-    {OF_OPTIMIZER, "adamw", "b2", "0.999", VALUES, true, "a run uses 0.999"},
-    {OF_OPTIMIZER, "adamw", "eps", "1e-8", VALUES, true, "a run uses 1e-8"},
-    {OF_OPTIMIZER, "adamw", "eps_root", "0", VALUES, true, "a run uses 0"},
-    {OF_OPTIMIZER, "adamw", "weight_decay", "1e-4", VALUES, true, "a run uses Optax's 0.0001"},
-    {OF_OPTIMIZER, "adamw", "mu_dtype", "float32", PRICE, true, "the plan's moments are float32"},
-    {OF_OPTIMIZER, "adam", "b1", "0.9", VALUES, true, "a run uses 0.9"},
-    {OF_OPTIMIZER, "adam", "b2", "0.999", VALUES, true, "a run uses 0.999"},
-    {OF_OPTIMIZER, "adam", "eps", "1e-8", VALUES, true, "a run uses 1e-8"},
-    {OF_OPTIMIZER, "adam", "mu_dtype", "float32", PRICE, true, "the plan's moments are float32"},
-    {OF_OPTIMIZER, "lion", "b1", "0.9", VALUES, true, "a run uses 0.9"},
-    {OF_OPTIMIZER, "lion", "b2", "0.99", VALUES, true, "a run uses 0.99"},
-    {OF_OPTIMIZER, "lion", "weight_decay", "1e-3", VALUES, true, "a run uses Optax's 0.001"},
-    {OF_OPTIMIZER, "lion", "mu_dtype", "float32", PRICE, true, "the plan's moments are float32"},
-    {OF_OPTIMIZER, "sgd", "momentum", "0", PRICE, true, "the plan's sgd keeps no moments"},
-    {OF_OPTIMIZER, "sgd", "nesterov", "False", VALUES, true, "a run's sgd has none"},
-    {OF_CLASS, "SparseEncoder", "scan_layers", "False", PRICE, false, "the plan's layers with experts are not scanned"},
-    {OF_CLASS, "SparseDecoder", "scan_layers", "False", PRICE, false, "the plan's layers with experts are not scanned"},
-    {OF_CLASS, "SparseEncoder", "layer_remat", "none", PRICE, true, "the plan's MoE layers save their results"},
-    {OF_CLASS, "SparseDecoder", "layer_remat", "none", PRICE, true, "the plan's MoE layers save their results"},
-    {OF_CLASS, "TokensChooseMaskedRouter", "jitter_noise", "0", VALUES, true, "a run's routers have none"},
-    {OF_CLASS, "MoeLayer", "optimize_model_parallel_communications", "False", PRICE, false,
-     "the plan's layers send their whole inputs"},
-};
+    const char *effect;
+} rows[] = {GIN_UNHELD_ROWS};
 
 /* The callee, or one without a name if the run lacks it or has another. */
 static struct sim_gin_callee owner_of(struct sim_gin_draft *draft, const struct unheld *row)
@@ -81,10 +53,11 @@ static void say(struct sim_gin_draft *draft, const struct unheld *row)
     if (is_taken(value, row->taken)) return;
     const char *text = value->text ? value->text : sim_gin_kind_name(value->kind);
     if (row->matter == PRICE)
-        model_gin_warn(draft->gin, place, "%s is %.60s, which no plan key holds: %s", row->parameter, text, row->what);
+        model_gin_warn(draft->gin, place, "%s is %.60s, which no plan key holds: %s", row->parameter, text,
+                       row->effect);
     else
         model_gin_differ(draft->gin, place, "%s is %.60s, which no plan key holds: %s", row->parameter, text,
-                         row->what);
+                         row->effect);
 }
 
 /* ---- Flaxformer's layers with experts ---- */
