@@ -114,8 +114,9 @@ function put_member(column, value, is_charted) {
     if (column == "field") { if (value != "") printf "FIELD(%s), ", value; return }
     if (column ~ /^(name|feature|option\.|example|fallback|t5x_lacks|chart\.[hba])/) {
         if (value != "" || column == "name" || (is_charted && column ~ /^chart/)) printf ".%s = %s, ", column, text(value)
-    } else if ((" " texts " ") ~ (" " column " ")) printf ".%s = %s, ", column, text(value)
-    else if (value != "") printf "%s%s = %s, ", (column ~ /^\[/ ? "" : "."), column, value
+    } else if (value == "") return
+    else if ((" " texts " ") ~ (" " column " ")) printf ".%s = %s, ", column, text(value)
+    else printf "%s%s = %s, ", (column ~ /^\[/ ? "" : "."), column, value
 }
 
 # The rows alone, of a table without an enum.
