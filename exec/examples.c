@@ -1,47 +1,17 @@
 /* Runs per-example operations: finds each operand's data of an example and calls the operation's function. */
 #include "exec/examples.h"
 
+#include "exec/example_functions.csv.h"
+
 #include <string.h>
 
-static exec_example_run *const functions[MODEL_FUNCTION_COUNT] = {
-    [MODEL_PROMPT_LENGTH] = exec_prompt_length,
-    [MODEL_PROMPT_SEQUENCES] = exec_prompt_sequences,
-    [MODEL_DECODE_LIMIT] = exec_decode_limit,
-    [MODEL_STEP_INDEX] = exec_step_index,
-    [MODEL_FED_TOKEN] = exec_fed_token,
-    [MODEL_NEXT_TOKEN] = exec_next_token,
-    [MODEL_NEXT_SCORE] = exec_next_score,
-    [MODEL_NEXT_SEQUENCES] = exec_next_sequences,
-    [MODEL_NEXT_ENDED] = exec_next_ended,
-    [MODEL_NEXT_POSITION] = exec_next_position,
-    [MODEL_RUNNING] = exec_running,
-    [MODEL_SORTED_DECODES] = exec_sorted_decodes,
-    [MODEL_SORTED_SCORES] = exec_sorted_scores,
-    [MODEL_BEST_DECODE] = exec_best_decode,
-    [MODEL_BEST_SCORE] = exec_best_score,
-    [MODEL_BEAM_START] = exec_beam_start,
-    [MODEL_BEAM_NO_SCORES] = exec_beam_no_scores,
-    [MODEL_BEAM_LOG_PROBS] = exec_beam_log_probs,
-    [MODEL_BEAM_TOKEN] = exec_beam_token,
-    [MODEL_BEAM_CANDIDATES] = exec_beam_candidates,
-    [MODEL_BEAM_LIVE] = exec_beam_live,
-    [MODEL_BEAM_LIVE_LOG_PROBS] = exec_beam_live_log_probs,
-    [MODEL_BEAM_LIVE_SEQUENCES] = exec_beam_live_sequences,
-    [MODEL_BEAM_PARENTS] = exec_beam_parents,
-    [MODEL_BEAM_FINISHED] = exec_beam_finished,
-    [MODEL_BEAM_FINISHED_SCORES] = exec_beam_finished_scores,
-    [MODEL_BEAM_FINISHED_FLAGS] = exec_beam_finished_flags,
-    [MODEL_BEAM_FINISHED_SEQUENCES] = exec_beam_finished_sequences,
-    [MODEL_BEAM_STEPS_LEFT] = exec_beam_steps_left,
-    [MODEL_BEAM_IMPROVES] = exec_beam_improves,
-    [MODEL_BEAM_PROBABLE] = exec_beam_probable,
-    [MODEL_BEAM_RESULT] = exec_beam_result,
-    [MODEL_BEAM_RESULT_SCORES] = exec_beam_result_scores,
-};
+static const struct {
+    exec_example_run *run;
+} functions[MODEL_FUNCTION_COUNT] = {EXAMPLE_FUNCTIONS_ROWS};
 
 exec_example_run *exec_example_of(enum model_function function)
 {
-    return functions[function];
+    return functions[function].run;
 }
 
 /* A device's part of a value: its range of examples, and the elements of each. */

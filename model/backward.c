@@ -1,6 +1,7 @@
 /* The backward pass: every forward operation transposed, last to first. A loop over layers becomes a loop from the
  * last layer to the first. Tensors that the remat policy does not save are recomputed inside the backward loop. */
 #include "model/backward.h"
+#include "model/gradients.csv.h"
 
 #include <string.h>
 
@@ -18,40 +19,7 @@ static const struct transpose {
     enum model_function helper; /* a reduction made next, or none */
     const char *helper_operands;
     int helper_like; /* the helper has this input's labels and dtype */
-} transposes[] = {
-    {MODEL_CAST, 0, MODEL_MAP, MODEL_CAST, "C", false, MODEL_NO_FUNCTION, "", 0},
-    {MODEL_SCALE, 0, MODEL_MAP, MODEL_SCALE, "C", false, MODEL_NO_FUNCTION, "", 0},
-    {MODEL_ADD, 0, MODEL_MAP, MODEL_NO_FUNCTION, "C", false, MODEL_NO_FUNCTION, "", 0},
-    {MODEL_ADD, 1, MODEL_MAP, MODEL_NO_FUNCTION, "C", false, MODEL_NO_FUNCTION, "", 0},
-    {MODEL_ATTENTION_BIAS, 0, MODEL_MAP, MODEL_NO_FUNCTION, "C", false, MODEL_NO_FUNCTION, "", 0},
-    {MODEL_ATTENTION_BIAS, 3, MODEL_REDUCE, MODEL_SUM, "C", false, MODEL_NO_FUNCTION, "", 0},
-    {MODEL_NORM, 0, MODEL_MAP, MODEL_NORM_GRAD, "P01S", true, MODEL_PRODUCT_SUM, "0P", 1},
-    {MODEL_NORM, 2, MODEL_REDUCE, MODEL_NORM_GRAD_SCALE, "01C", false, MODEL_NO_FUNCTION, "", 0},
-    {MODEL_CENTER, 0, MODEL_MAP, MODEL_CENTER, "CS", false, MODEL_MEAN, "C", 1},
-    {MODEL_BIAS, 0, MODEL_MAP, MODEL_NO_FUNCTION, "C", false, MODEL_NO_FUNCTION, "", 0},
-    {MODEL_BIAS, 1, MODEL_REDUCE, MODEL_SUM, "C", false, MODEL_NO_FUNCTION, "", 0},
-    {MODEL_ROTARY, 0, MODEL_MAP, MODEL_ROTARY_GRAD, "C", false, MODEL_NO_FUNCTION, "", 0},
-    {MODEL_SOFTCAP, 0, MODEL_MAP, MODEL_SOFTCAP_GRAD, "CO", false, MODEL_NO_FUNCTION, "", 0},
-    {MODEL_SOFTMAX, 0, MODEL_MAP, MODEL_SOFTMAX_GRAD, "COS", false, MODEL_PRODUCT_SUM, "CO", 1},
-    {MODEL_MULTIPLY, 0, MODEL_MAP, MODEL_MULTIPLY, "C1", false, MODEL_NO_FUNCTION, "", 0},
-    {MODEL_MULTIPLY, 1, MODEL_MAP, MODEL_MULTIPLY, "C0", false, MODEL_NO_FUNCTION, "", 0},
-    {MODEL_DROPOUT, 0, MODEL_MAP, MODEL_DROPOUT, "C1", false, MODEL_NO_FUNCTION, "", 0},
-    {MODEL_PACK, 0, MODEL_MAP, MODEL_REPLACE, "C0", false, MODEL_NO_FUNCTION, "", 0},
-    {MODEL_MASK, 0, MODEL_MAP, MODEL_MASK, "C1", false, MODEL_NO_FUNCTION, "", 0},
-    {MODEL_WEIGH, 0, MODEL_REDUCE, MODEL_PRODUCT_SUM, "C1", false, MODEL_NO_FUNCTION, "", 0},
-    {MODEL_WITH_BALANCE, 0, MODEL_MAP, MODEL_BALANCE_GRAD, "C1", false, MODEL_NO_FUNCTION, "", 0},
-    {MODEL_WITH_ROUTER_Z_LOSS, 0, MODEL_MAP, MODEL_ROUTER_Z_LOSS_GRAD, "C012", false, MODEL_NO_FUNCTION, "", 0},
-    {MODEL_DISPATCH, 0, MODEL_MAP, MODEL_COMBINE, "C", false, MODEL_NO_FUNCTION, "", 0},
-    {MODEL_COMBINE, 0, MODEL_MAP, MODEL_DISPATCH, "C", false, MODEL_NO_FUNCTION, "", 0},
-    {MODEL_GATED, 0, MODEL_MAP, MODEL_GATED, "C1", false, MODEL_NO_FUNCTION, "", 0},
-    {MODEL_GATED, 1, MODEL_REDUCE, MODEL_PRODUCT_SUM, "C0", false, MODEL_NO_FUNCTION, "", 0},
-    {MODEL_JOIN_KEYS, 0, MODEL_MAP, MODEL_JOIN_KEYS_GRAD, "C", false, MODEL_NO_FUNCTION, "", 0},
-    {MODEL_JOIN_KEYS, 1, MODEL_REDUCE, MODEL_SUM, "C", false, MODEL_NO_FUNCTION, "", 0},
-    {MODEL_SINK, 0, MODEL_MAP, MODEL_SINK_GRAD, "C1", false, MODEL_NO_FUNCTION, "", 0},
-    {MODEL_SINK, 1, MODEL_REDUCE, MODEL_SINK_GRAD_SINKS, "C0", false, MODEL_NO_FUNCTION, "", 0},
-    {MODEL_GATE, 0, MODEL_MAP, MODEL_GATE_GRAD_0, "C01", false, MODEL_NO_FUNCTION, "", 0},
-    {MODEL_GATE, 1, MODEL_MAP, MODEL_GATE_GRAD_1, "C01", false, MODEL_NO_FUNCTION, "", 0},
-};
+} transposes[] = {GRADIENTS_ROWS};
 
 /* ---- operations ---- */
 

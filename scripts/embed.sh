@@ -18,6 +18,12 @@ model/config_keys.csv) record=key prefix= last=KEY_COUNT ;;
 sim/machine/profile_constants.csv) record=sim_constant prefix=SIM_ last=SIM_CONSTANT_COUNT ;;
 sim/machine/nccl.csv) record=sim_nccl_constant prefix=SIM_ last=SIM_NCCL_COUNT remarks=kind ;;
 sim/compile/passes.csv) record=sim_pass prefix=SIM_PASS_ last=SIM_PASS_COUNT remarks=compiler ;;
+model/gradients.csv) rows=GRADIENTS texts=helper_operands ;;
+model/gin/gin_macros.csv) rows=GIN_MACROS texts="macro class parameter" ;;
+model/gin/gin_networks.csv) rows=GIN_NETWORKS texts="module architecture model wrapper config remark" ;;
+model/gin/gin_parts.csv) rows=GIN_PARTS texts="class parameter taken" ;;
+exec/row_functions.csv) rows=ROW_FUNCTIONS prefix=MODEL_ ;;
+exec/example_functions.csv) rows=EXAMPLE_FUNCTIONS prefix=MODEL_ ;;
 sim/plan/gin_unheld.csv) rows=GIN_UNHELD texts="class parameter taken effect" ;;
 sim/pipeline/pipelines.csv) rows=PIPELINES texts="software schedule_words" ;;
 sim/machine/nccl_trees.csv) rows=NCCL_TREES remarks=kind ;;
@@ -106,24 +112,24 @@ function put_words(value,    words, i, at, beyond) {
     printf "}, "
 }
 
-# Columns: the key (without one, the name in capitals); name and other texts (of charts even where they are empty);
-# words; remarks, of which meaning becomes a comment; others are values.
+# Columns: the key (without one, the name in capitals); name and other texts (name, operands and those of charts even where they
+# are empty); words; remarks, of which meaning becomes a comment; others are values.
 function put_member(column, value, is_charted) {
     if (column ~ /^(key|meaning|since|what|source)$/ || column == remarks) return
     if (column == "words" && record == "sim_key") { put_words(value); return }
     if (column == "field") { if (value != "") printf "FIELD(%s), ", value; return }
-    if (column ~ /^(name|feature|option\.|example|fallback|t5x_lacks|chart\.[hba])/) {
-        if (value != "" || column == "name" || (is_charted && column ~ /^chart/)) printf ".%s = %s, ", column, text(value)
+    if (column ~ /^(name|operands$|feature|option\.|example|fallback|t5x_lacks|chart\.[hba])/) {
+        if (value != "" || column ~ /^(name|operands)$/ || (is_charted && column ~ /^chart/)) printf ".%s = %s, ", column, text(value)
     } else if (value == "") return
     else if ((" " texts " ") ~ (" " column " ")) printf ".%s = %s, ", column, text(value)
     else printf "%s%s = %s, ", (column ~ /^\[/ ? "" : "."), column, value
 }
 
-# The rows alone, of a table without an enum.
+# The rows alone, of a table without an enum; a key is a place in the array.
 function put_rows(    r, i) {
     printf "#define %s_COUNT %d\n#define %s_ROWS", rows_of, rows - 1, rows_of
     for (r = 1; r < rows; r++) {
-        printf " \\\n    {"
+        printf " \\\n    %s{", (cells[0, 1] == "key" ? "[" prefix cells[r, 1] "] = " : "")
         for (i = 1; i <= columns; i++) put_member(cells[0, i], cells[r, i], 0)
         printf "},"
     }

@@ -1,31 +1,15 @@
 /* Flaxformer's models in gin: macros of sizes, and a few bindings of layers. Models with experts
  * (flaxformer/t5x/configs/moe, trained by t5x/contrib/moe), and T5 in Flaxformer's dense layers. */
 #include "model/gin/gin_reader.h"
+#include "model/gin/gin_macros.csv.h"
+#include "model/gin/gin_parts.csv.h"
 
 #include <string.h>
 
 /* A macro of those files, the corresponding key of the one-line form, and its value in the dense files. */
 static const struct {
-    const char *macro, *key, *class, *parameter;
-} macros[] = {
-    {"NUM_EMBEDDINGS", "vocab_size", "embedding.Embed", "num_embeddings"},
-    {"EMBED_DIM", "emb_dim", "embedding.Embed", "features"},
-    {"NUM_HEADS", "num_heads", "dense_attention.MultiHeadDotProductAttention", "num_heads"},
-    {"HEAD_DIM", "head_dim", "dense_attention.MultiHeadDotProductAttention", "head_dim"},
-    {"MLP_DIM", "mlp_dim", "dense.MlpBlock", "intermediate_dim"},
-    {"NUM_ENCODER_LAYERS", "num_encoder_layers", "t5_architecture.Encoder", "num_layers"},
-    {"NUM_DECODER_LAYERS", "num_decoder_layers", "t5_architecture.Decoder", "num_layers"},
-    {"NUM_EXPERTS", "num_experts", NULL, NULL},
-    {"NUM_SELECTED_EXPERTS", "num_selected_experts", NULL, NULL},
-    {"EXPERT_MLP_DIM", "expert_mlp_dim", NULL, NULL},
-    {"NUM_ENCODER_SPARSE_LAYERS", "num_encoder_sparse_layers", NULL, NULL},
-    {"NUM_DECODER_SPARSE_LAYERS", "num_decoder_sparse_layers", NULL, NULL},
-    {"TRAIN_EXPERT_CAPACITY_FACTOR", "capacity_factor", NULL, NULL},
-    {"EVAL_EXPERT_CAPACITY_FACTOR", "eval_capacity_factor", NULL, NULL},
-    {"GROUP_SIZE", "group_size", NULL, NULL},
-    {"AUX_LOSS_FACTOR", "aux_loss_factor", NULL, NULL},
-    {"ROUTER_Z_LOSS_FACTOR", "router_z_loss_factor", NULL, NULL},
-};
+    const char *macro, *name, *class, *parameter;
+} macros[] = {GIN_MACROS_ROWS};
 
 static const struct model_gin_value *get(struct model_gin *gin, const char *scope, const char *configurable,
                                          const char *parameter)
@@ -86,7 +70,7 @@ static enum base_status read_experts(struct model_gin *gin, struct model_config 
     for (int i = 0; i < BASE_COUNT(macros); i++) {
         const struct model_gin_value *value = get(gin, "", "", macros[i].macro);
         if (value && value->kind == MODEL_GIN_NUMBER)
-            base_putf(&line, "%c%s=%s", i ? ',' : ':', macros[i].key, value->text);
+            base_putf(&line, "%c%s=%s", i ? ',' : ':', macros[i].name, value->text);
     }
     put_activations(gin, "gelu+linear", &line); /* moe.gin's binding */
     put_layers(gin, &line);
@@ -122,29 +106,7 @@ enum base_status model_gin_read_experts(struct model_gin *gin, struct model_gin_
  * another model. */
 static const struct {
     const char *class, *parameter, *taken;
-} parts[] = {
-    {"t5_architecture.EncoderDecoder", "encoder_factory", "Encoder"},
-    {"t5_architecture.EncoderDecoder", "decoder_factory", "Decoder"},
-    {"t5_architecture.EncoderDecoder", "shared_token_embedder_factory", "Embed"},
-    {"t5_architecture.EncoderDecoder", "scan_layers", "False"},
-    {"t5_architecture.Encoder", "layer_factory", "EncoderLayer"},
-    {"t5_architecture.Encoder", "layer_norm_factory", "T5LayerNorm"},
-    {"t5_architecture.Encoder", "position_embedder_factory", "None"},
-    {"t5_architecture.Encoder", "shared_relative_position_bias_factory", "RelativePositionBiases"},
-    {"t5_architecture.EncoderLayer", "attention", "MultiHeadDotProductAttention"},
-    {"t5_architecture.EncoderLayer", "mlp", "MlpBlock"},
-    {"t5_architecture.EncoderLayer", "parallel", "False"},
-    {"t5_architecture.Decoder", "layer_factory", "DecoderLayer"},
-    {"t5_architecture.Decoder", "layer_norm_factory", "T5LayerNorm"},
-    {"t5_architecture.Decoder", "position_embedder_factory", "None"},
-    {"t5_architecture.Decoder", "shared_relative_position_bias_factory", "RelativePositionBiases"},
-    {"t5_architecture.DecoderLayer", "self_attention", "MultiHeadDotProductAttention"},
-    {"t5_architecture.DecoderLayer", "encoder_decoder_attention", "MultiHeadDotProductAttention"},
-    {"t5_architecture.DecoderLayer", "mlp", "MlpBlock"},
-    {"t5_architecture.DecoderLayer", "parallel", "False"},
-    {"dense_attention.MultiHeadDotProductAttention", "use_bias", "False"},
-    {"dense.MlpBlock", "use_bias", "False"},
-};
+} parts[] = {GIN_PARTS_ROWS};
 
 static enum base_status check_parts(struct model_gin *gin, struct base_error *error)
 {
@@ -187,7 +149,7 @@ enum base_status model_gin_read_flaxformer(struct model_gin *gin, struct model_g
         if (!value || value->kind != MODEL_GIN_NUMBER)
             return base_fail(error, BASE_INPUT, "%.300s:%d: %s.%s is not bound to a number; bind it, or %s", place.file,
                              place.line, macros[i].class, macros[i].parameter, macros[i].macro);
-        base_putf(&line, "%c%s=%s", i ? ',' : ':', macros[i].key, value->text);
+        base_putf(&line, "%c%s=%s", i ? ',' : ':', macros[i].name, value->text);
     }
     put_activations(gin, "relu", &line); /* MlpBlock's own */
     const struct model_gin_value *logits = get(gin, "", "t5_architecture.Decoder", "output_logits_factory");

@@ -1,5 +1,6 @@
 /* T5X's models in gin: a network's bindings as a model, and a model as bindings. */
 #include "model/gin/gin_reader.h"
+#include "model/gin/gin_networks.csv.h"
 
 #include <stddef.h>
 #include <string.h>
@@ -10,25 +11,7 @@ struct network {
     const char *module, *architecture, *model, *wrapper, *config, *remark;
 };
 
-static const struct network networks[] = {
-    {"t5x.examples.t5.network", "encoder_decoder", "EncoderDecoderModel", "Transformer", "T5Config", NULL},
-    {"t5x.examples.scalable_t5.network", "scalable_encoder_decoder", "EncoderDecoderModel", "Transformer", "T5Config",
-     NULL},
-    {"t5x.examples.decoder_only.network", "decoder_only", "DecoderOnlyModel", "DecoderWrapper", "TransformerConfig",
-     NULL},
-    {"t5x.examples.scalable_decoder_only.network", "scalable_decoder_only", "DecoderOnlyModel", "DecoderWrapper",
-     "TransformerConfig", "is no network of T5X; its scanned decoder-only layers are assumed"},
-    {"t5x.contrib.gpu.t5.network", "encoder_decoder", "EncoderDecoderModel", "Transformer", "T5Config",
-     "looks embeddings up; t5x.examples.t5 is assumed"},
-    {"t5x.examples.gpu_t5.network", "encoder_decoder", "EncoderDecoderModel", "Transformer", "T5Config",
-     "looks embeddings up; t5x.examples.t5 is assumed"},
-    {"t5x.contrib.gpu.scalable_t5.network", "scalable_encoder_decoder", "EncoderDecoderModel", "Transformer",
-     "T5Config", "looks embeddings up; t5x.examples.scalable_t5 is assumed"},
-    {"network", "encoder_decoder", "EncoderDecoderModel", "Transformer", "T5Config",
-     "is not imported; t5x.examples.t5 is assumed"},
-    {"network", "decoder_only", "DecoderOnlyModel", "DecoderWrapper", "TransformerConfig",
-     "is not imported; t5x.examples.decoder_only is assumed"},
-};
+static const struct network networks[] = {GIN_NETWORKS_ROWS};
 
 /* Sizes in gin and in the one-line form, and the defaults of T5X's class. */
 enum { ENCODER = 1, DECODER = 2, BOTH = 3 };
