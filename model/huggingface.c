@@ -1,6 +1,7 @@
 /* Reads the config.json of Hugging Face's transformers (5.24) as one line of the model grammar. A row per family holds
  * its fixed keys, and its reading of shared ones. Keys that change no array and no priced operation are skipped (RoPE
  * scalings, multipliers, dropout, checkpoint storage). */
+#include "model/huggingface_families.csv.h"
 #include "model/model.h"
 
 #include <math.h>
@@ -17,42 +18,7 @@ struct family {
                          layers */
 };
 
-#define ROTARY "position_encoding=rotary"
-#define ALL_BIASES "qkv+out+mlp"
-
-static const struct family families[] = {
-    {"llama", ROTARY, "qkv+out", "", "", "silu", false, true, false, 0},
-    {"mistral", ROTARY, "", "", "", "silu", false, true, false, 0},
-    {"mixtral", ROTARY, "", "", "", "silu", false, true, false, 0},
-    {"qwen2", ROTARY, "", "", "qkv", "silu", false, true, false, 0},
-    {"qwen2_moe", ROTARY, "", "qkv_bias:qkv", "", "silu", false, true, false, 0},
-    {"qwen3", ROTARY ",qk_norm=1", "qkv+out", "", "", "silu", false, true, false, 0},
-    {"qwen3_moe", ROTARY ",qk_norm=1", "qkv+out", "", "", "silu", false, true, false, 0},
-    {"gemma", ROTARY, "qkv+out", "", "", "gelu", false, true, true, 0},
-    {"gemma2", ROTARY ",norm_placement=both", "qkv+out", "", "", "gelu", false, true, true, 2},
-    {"gemma3_text", ROTARY ",norm_placement=both,qk_norm=1", "qkv+out", "", "", "gelu", false, true, true, 6},
-    {"phi3", ROTARY, "", "", "", "silu", false, true, false, 0},
-    {"phi", ROTARY ",norm=layer,parallel_block=1", "", "", ALL_BIASES "+logits", "gelu", false, false, false, 0},
-    {"olmo2", ROTARY ",norm_placement=behind,qk_norm_joined=1", "qkv+out", "", "", "silu", false, true, false, 0},
-    {"olmo3", ROTARY ",norm_placement=behind,qk_norm_joined=1", "qkv+out", "", "", "silu", false, true, false, 4},
-    {"olmoe", ROTARY ",qk_norm_joined=1", "qkv+out", "", "", "silu", false, true, false, 0},
-    {"deepseek_v2", ROTARY, "qkv+out", "", "", "silu", false, true, false, 0},
-    {"deepseek_v3", ROTARY ",router_score=sigmoid", "qkv+out", "", "", "silu", false, true, false, 0},
-    {"gpt_oss", ROTARY ",attention_sinks=1", "qkv+out", "", "mlp+router", "silu", true, true, false, 2},
-    {"glm", ROTARY, "qkv", "", "", "silu", false, true, false, 0},
-    {"glm4", ROTARY ",norm_placement=both", "qkv", "", "", "silu", false, true, false, 0},
-    {"granite", ROTARY, "qkv+out", "", "", "silu", false, true, false, 0},
-    {"smollm3", ROTARY, "qkv+out", "", "", "silu", false, true, true, 0},
-    {"starcoder2", ROTARY ",norm=layer", "", "use_bias:" ALL_BIASES, "", "gelu", false, false, true, 0},
-    {"falcon", "norm=layer", "", "", "", "gelu", false, false, true, 0},
-    {"gpt2", "position_encoding=learned,norm=layer", "", "", ALL_BIASES, "gelu", false, false, true, 0},
-    {"gpt_neox", ROTARY ",norm=layer", "qkv+out", "", "mlp", "gelu", true, false, false, 0},
-    {"opt", "position_encoding=learned,norm=layer", "", "enable_bias:" ALL_BIASES, "", "relu", false, false, true, 0},
-    {"bloom", "position_encoding=alibi,norm=layer,embedding_norm=1", "", "", ALL_BIASES, "gelu", false, false, true, 0},
-    {"t5", "", "", "", "", "relu", false, false, true, 0},
-    {"mt5", "", "", "", "", "gelu", false, true, false, 0},
-    {"umt5", "", "", "", "", "gelu", false, true, false, 0},
-};
+static const struct family families[] = {HUGGINGFACE_FAMILIES_ROWS};
 
 /* A config.json while it is translated to a line. */
 struct reading {
@@ -130,7 +96,7 @@ static enum base_status put_biases(struct reading *r)
     if (*family->fixed_bias) base_putf(&set, "+%s", family->fixed_bias);
     if ((is_of(r, "llama") || is_of(r, "granite") || is_of(r, "smollm3")) && flag(r, "mlp_bias", false))
         base_put(&set, "+mlp");
-    if (is_of(r, "falcon") && flag(r, "bias", false)) base_put(&set, "+" ALL_BIASES);
+    if (is_of(r, "falcon") && flag(r, "bias", false)) base_put(&set, "+qkv+out+mlp");
     if (set.data) base_putf(&r->line, "biases=%s,", set.data + 1);
     return BASE_OK;
 }

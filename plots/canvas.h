@@ -4,34 +4,12 @@
 #ifndef PLOTS_CANVAS_H
 #define PLOTS_CANVAS_H
 
+/* The meaning of a colour, the same in every chart (Okabe and Ito, colour-blind safe). The parts of a step's time and
+ * the parts of memory never share a picture, so that eight colours are enough. */
+#include "plots/colours.csv.h"
 #include "plots/plots.h"
 
 enum { PLOTS_PAGE_WIDTH_PX = 700, PLOTS_MARGIN_PX = 16 };
-
-/* The meaning of a colour, the same in every chart (Okabe and Ito, colour-blind safe). The parts of a step's time and
- * the parts of memory never share a picture, so that eight colours are enough. */
-enum plots_colour {
-    PLOTS_PAPER,
-    PLOTS_INK,
-    PLOTS_MUTED,
-    PLOTS_GRID,
-    PLOTS_THROUGHPUT, /* tokens per second, measured (solid) and predicted (hollow) */
-    PLOTS_ALARM,      /* capacity, excess, errors */
-    PLOTS_COMPUTE,
-    PLOTS_MEMORY_BOUND,
-    PLOTS_OVERHEAD,
-    PLOTS_COMMUNICATION_MODEL,
-    PLOTS_COMMUNICATION_DATA,
-    PLOTS_COMMUNICATION_BOTH,
-    PLOTS_PARAMETERS,
-    PLOTS_OPTIMIZER_STATE,
-    PLOTS_GRADIENTS,
-    PLOTS_ACTIVATIONS,
-    PLOTS_TEMPORARIES,
-    PLOTS_RESERVED,
-    PLOTS_CACHE, /* keys and values of inference */
-    PLOTS_COLOUR_COUNT
-};
 
 /* Style of an area or a line. The default (all zero) is invisible. */
 struct plots_look {

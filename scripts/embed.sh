@@ -18,11 +18,13 @@ model/config_keys.csv) record=key prefix= last=KEY_COUNT ;;
 sim/machine/profile_constants.csv) record=sim_constant prefix=SIM_ last=SIM_CONSTANT_COUNT ;;
 sim/machine/nccl.csv) record=sim_nccl_constant prefix=SIM_ last=SIM_NCCL_COUNT remarks=kind ;;
 sim/compile/passes.csv) record=sim_pass prefix=SIM_PASS_ last=SIM_PASS_COUNT remarks=compiler ;;
-model/gradients.csv) rows=GRADIENTS texts=helper_operands ;;
+plots/colours.csv) record=plots_colour prefix=PLOTS_ last=PLOTS_COLOUR_COUNT ;;
+model/huggingface_families.csv) rows=HUGGINGFACE_FAMILIES kept="model_type line attention_bias own_bias fixed_bias activation" ;;
+model/gradients.csv) rows=GRADIENTS texts="operands helper_operands" ;;
 model/gin/gin_macros.csv) rows=GIN_MACROS texts="macro class parameter" ;;
 model/gin/gin_networks.csv) rows=GIN_NETWORKS texts="module architecture model wrapper config remark" ;;
 model/gin/gin_parts.csv) rows=GIN_PARTS texts="class parameter taken" ;;
-exec/row_functions.csv) rows=ROW_FUNCTIONS prefix=MODEL_ ;;
+exec/row_functions.csv) rows=ROW_FUNCTIONS kept=operands prefix=MODEL_ ;;
 exec/example_functions.csv) rows=EXAMPLE_FUNCTIONS prefix=MODEL_ ;;
 sim/plan/gin_unheld.csv) rows=GIN_UNHELD texts="class parameter taken effect" ;;
 sim/pipeline/pipelines.csv) rows=PIPELINES texts="software schedule_words" ;;
@@ -48,7 +50,7 @@ END
     exit 0
     ;;
 esac
-awk -v file="$1" -v name="$name" -v record="${record-}" -v prefix="${prefix-}" -v last="${last-}" -v remarks="${remarks-}" -v rows_of="${rows-}" -v texts="${texts-}" '
+awk -v file="$1" -v name="$name" -v record="${record-}" -v prefix="${prefix-}" -v last="${last-}" -v remarks="${remarks-}" -v rows_of="${rows-}" -v texts="${texts-}" -v kept="${kept-}" '
 function fail(what) { print file ":" NR ": " what >"/dev/stderr"; failed = 1; exit 1 }
 
 function text(cell) {
@@ -100,6 +102,8 @@ function put_records(    r, i) {
 
 # ---- enumerations: an enum of the column key, and the rows of its table as ENUM_ROWS, for an initializer ----
 
+function is_in(word, list) { return index(" " list " ", " " word " ") > 0 }
+
 function put_words(value,    words, i, at, beyond) {
     if (value == "") return
     printf ".words = {"
@@ -112,16 +116,17 @@ function put_words(value,    words, i, at, beyond) {
     printf "}, "
 }
 
-# Columns: the key (without one, the name in capitals); name and other texts (name, operands and those of charts even where they
-# are empty); words; remarks, of which meaning becomes a comment; others are values.
+# Columns: the key (without one, the name in capitals); name and other texts (name, kept ones and those of charts even where
+# they are empty); words; remarks, of which meaning becomes a comment; others are values.
 function put_member(column, value, is_charted) {
     if (column ~ /^(key|meaning|since|what|source)$/ || column == remarks) return
     if (column == "words" && record == "sim_key") { put_words(value); return }
     if (column == "field") { if (value != "") printf "FIELD(%s), ", value; return }
-    if (column ~ /^(name|operands$|feature|option\.|example|fallback|t5x_lacks|chart\.[hba])/) {
-        if (value != "" || column ~ /^(name|operands)$/ || (is_charted && column ~ /^chart/)) printf ".%s = %s, ", column, text(value)
-    } else if (value == "") return
-    else if ((" " texts " ") ~ (" " column " ")) printf ".%s = %s, ", column, text(value)
+    if (column ~ /^(name|feature|option\.|example|fallback|t5x_lacks|chart\.[hba])/) {
+        if (value != "" || column == "name" || (is_charted && column ~ /^chart/)) printf ".%s = %s, ", column, text(value)
+    } else if (is_in(column, kept)) printf ".%s = %s, ", column, text(value)
+    else if (value == "") return
+    else if (is_in(column, texts)) printf ".%s = %s, ", column, text(value)
     else printf "%s%s = %s, ", (column ~ /^\[/ ? "" : "."), column, value
 }
 
