@@ -26,6 +26,7 @@ model/gin/gin_networks.csv) rows=GIN_NETWORKS texts="module architecture model w
 model/gin/gin_parts.csv) rows=GIN_PARTS texts="class parameter taken" ;;
 exec/row_functions.csv) rows=ROW_FUNCTIONS kept=operands prefix=MODEL_ ;;
 exec/example_functions.csv) rows=EXAMPLE_FUNCTIONS prefix=MODEL_ ;;
+sim/compile/pass_settings.csv) fields=PASS_SETTINGS ;;
 sim/plan/gin_unheld.csv) rows=GIN_UNHELD texts="class parameter taken effect" ;;
 sim/pipeline/pipelines.csv) rows=PIPELINES texts="software schedule_words" ;;
 sim/machine/nccl_trees.csv) rows=NCCL_TREES remarks=kind ;;
@@ -50,7 +51,7 @@ END
     exit 0
     ;;
 esac
-awk -v file="$1" -v name="$name" -v record="${record-}" -v prefix="${prefix-}" -v last="${last-}" -v remarks="${remarks-}" -v rows_of="${rows-}" -v texts="${texts-}" -v kept="${kept-}" '
+awk -v file="$1" -v name="$name" -v record="${record-}" -v prefix="${prefix-}" -v last="${last-}" -v remarks="${remarks-}" -v rows_of="${rows-}" -v texts="${texts-}" -v kept="${kept-}" -v fields="${fields-}" '
 function fail(what) { print file ":" NR ": " what >"/dev/stderr"; failed = 1; exit 1 }
 
 function text(cell) {
@@ -141,6 +142,14 @@ function put_rows(    r, i) {
     print ""
 }
 
+# One struct: a row is a member, setting, and its value.
+function put_fields(    r, i, of) {
+    for (i = 1; i <= columns; i++) of[cells[0, i]] = i
+    printf "#define %s", fields
+    for (r = 1; r < rows; r++) printf " \\\n    .%s = %s,", cells[r, of["setting"]], cells[r, of["value"]]
+    print ""
+}
+
 function put_enum(    r, i, of) {
     for (i = 1; i <= columns; i++) of[cells[0, i]] = i
     for (r = 1; r < rows; r++) keys[r] = prefix ("key" in of ? cells[r, of["key"]] : toupper(cells[r, of["name"]]))
@@ -220,6 +229,7 @@ END {
     if (open) fail("a quote is opened and never closed")
     if (last) put_enum()
     else if (rows_of) put_rows()
+    else if (fields) put_fields()
     else if (record == "commands_command") put_commands()
     else if (record) put_records()
     else put_table()

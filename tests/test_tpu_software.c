@@ -305,10 +305,7 @@ static void products_become_loops_where_the_compiler_says(struct base_arena *are
                 {"v5p", 8, 2, 527, 529},    {"v5p", 16, 2, 256, 264},     {"v6e", 8, 2, 1227, 1230},
                 {"v6e", 16, 2, 608, 624},   {"tpu7x", 8, 2, 1332, 1335},  {"tpu7x", 16, 2, 665, 667},
                 {"tpu7x", 32, 2, 333, 334}, {"v3", 8, 2, 4096, INFINITY}, {"v2", 32, 2, 4096, INFINITY}};
-    struct sim_settings settings;
-    struct base_error error;
     (void)arena;
-    assert_ok(sim_settings_read(&settings, &error), &error);
     for (int i = 0; i < BASE_COUNT(rows); i++) {
         TEST_ROW("%s on %g", rows[i].chip, rows[i].ring);
         struct sim_window window = {.ring = rows[i].ring,
@@ -316,9 +313,9 @@ static void products_become_loops_where_the_compiler_says(struct base_arena *are
                                     .element_bytes = rows[i].element_bytes,
                                     .window_rows =
                                         topo_chip_named(rows[i].chip, strlen(rows[i].chip))->xla_window_rows};
-        assert_near(sim_window_trips(&settings, &window), 1, 0);
+        assert_near(sim_window_trips(&sim_pass_settings, &window), 1, 0);
         window.rows = rows[i].loop_rows;
-        if (isfinite(window.rows)) assert_true(sim_window_trips(&settings, &window) > 1);
+        if (isfinite(window.rows)) assert_true(sim_window_trips(&sim_pass_settings, &window) > 1);
     }
     assert_int_equal(sim_window_permutes(8, SIM_ROUNDS_GATHER), 9);
     assert_int_equal(sim_window_permutes(6, SIM_ROUNDS_SUM), 5);

@@ -23,7 +23,7 @@ int sim_pass_named(const char *name, size_t length); /* one of those; -1: none i
 /* A TPU's vector register, and its memory tiles: 8 rows of 128 words of four bytes (jax-ml/scaling-book tpus.md). */
 enum { SIM_LANES = 128, SIM_SUBLANES = 8, SIM_TILE_ROW_BYTES = 4 * SIM_LANES };
 
-/* settings.c: parameters of passes (pass_settings.csv), the same for all software */
+/* Parameters of passes (pass_settings.csv), the same for all software. */
 struct sim_settings {
     unsigned rematerialized_roles,
         rematerialized_roles_in_loop; /* bits of enum model_role: tensors that may be rematerialized; those inside the
@@ -37,7 +37,7 @@ struct sim_settings {
     double most_combined_bytes;                                   /* of sums that one all-reduce joins */
     double accumulator_bytes; /* smaller sums are fused with another result of their kernel */
 };
-enum base_status sim_settings_read(struct sim_settings *out, struct base_error *error);
+extern const struct sim_settings sim_pass_settings; /* passes.c */
 
 /* The compiler's target. */
 enum sim_target { SIM_FOR_DEVICE, SIM_FOR_EXECUTOR };

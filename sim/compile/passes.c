@@ -1,8 +1,11 @@
 /* Runs a compiler's passes on a sharded program, in the order of one table. software.csv chooses passes for a software;
  * passes.csv describes each, with date and source. */
+#include "sim/compile/pass_settings.csv.h"
 #include "sim/compile/passes.h"
 
 #include <string.h>
+
+const struct sim_settings sim_pass_settings = {PASS_SETTINGS};
 
 /* Condition under which a pass runs. */
 enum runner {

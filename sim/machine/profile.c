@@ -327,7 +327,7 @@ enum base_status sim_profile_build(const struct topo_topology *topology, const c
     BASE_TRY(from_gpu(topology, software, out, error));
     from_chip_behind(topology, out);
     BASE_TRY(from_software(topology, software, date, out, error));
-    BASE_TRY(sim_settings_read(&out->settings, error));
+    out->settings = sim_pass_settings;
     if (topology->kind == TOPO_TPU) BASE_TRY(sim_vector_units_find(topology->chip.name, &out->vector_units, error));
     BASE_TRY(from_user(overrides, &topology->kind, out, error));
     for (int i = 0; i < BASE_COUNT(needed); i++)
