@@ -61,7 +61,7 @@ tables  := model/functions.csv model/traits.csv model/config_keys.csv model/grad
            $(patsubst %,model/gin/gin_%.csv,macros networks parts) exec/row_functions.csv exec/example_functions.csv \
            model/huggingface_families.csv plots/colours.csv sim/compile/pass_settings.csv \
            sim/pipeline/pipelines.csv sim/plan/gin_unheld.csv sim/plan/plan_keys.csv \
-           $(patsubst %,sim/machine/%.csv,gpu_attention gpu_tiles nccl nccl_chunks nccl_limits nccl_trees profile_constants)
+           $(patsubst %,sim/machine/%.csv,constants gpu_attention gpu_constants gpu_tiles nccl nccl_chunks nccl_limits nccl_trees profile_constants)
 headers := $(tables:%=$(BUILD)/%.h)
 data    := $(filter-out $(tables),$(data))
 objects := $(sources:%.c=$(BUILD)/%.o) $(data:%=$(BUILD)/%.o)

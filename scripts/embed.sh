@@ -29,6 +29,8 @@ exec/example_functions.csv) rows=EXAMPLE_FUNCTIONS prefix=MODEL_ ;;
 sim/compile/pass_settings.csv) fields=PASS_SETTINGS ;;
 sim/plan/gin_unheld.csv) rows=GIN_UNHELD texts="class parameter taken effect" ;;
 sim/pipeline/pipelines.csv) rows=PIPELINES texts="software schedule_words" ;;
+sim/machine/constants.csv) rows=PLATFORM_CONSTANTS texts="platform kind source" ;;
+sim/machine/gpu_constants.csv) rows=GPU_CONSTANTS kept="chip software" texts="kind source" ;;
 sim/machine/nccl_trees.csv) rows=NCCL_TREES remarks=kind ;;
 sim/machine/nccl_chunks.csv) rows=NCCL_CHUNKS remarks=kind ;;
 sim/machine/nccl_limits.csv) rows=NCCL_LIMITS texts=chip remarks=kind ;;
@@ -120,7 +122,8 @@ function put_words(value,    words, i, at, beyond) {
 # Columns: the key (without one, the name in capitals); name and other texts (name, kept ones and those of charts even where
 # they are empty); words; remarks, of which meaning becomes a comment; others are values.
 function put_member(column, value, is_charted) {
-    if (column ~ /^(key|meaning|since|what|source)$/ || column == remarks) return
+    if ((column ~ /^(key|meaning|since|what|source)$/ && !is_in(column, texts)) || column == remarks) return
+    if (column == "constant" || column == "how") value = (column == "how" ? "" : "SIM_") toupper(value)
     if (column == "words" && record == "sim_key") { put_words(value); return }
     if (column == "field") { if (value != "") printf "FIELD(%s), ", value; return }
     if (column ~ /^(name|feature|option\.|example|fallback|t5x_lacks|chart\.[hba])/) {

@@ -1,11 +1,11 @@
 /* Profiles: the chip's row of the catalogue, then the platform's constants (constants.csv), then the user's. The
  * software's row lists the compiler passes. */
+#include "sim/machine/constants.csv.h"
+#include "sim/machine/gpu_constants.csv.h"
 #include "sim/machine/machine.h"
 
 #include <math.h>
 #include <string.h>
-
-extern const struct base_table embedded_sim_machine_constants_csv, embedded_sim_machine_gpu_constants_csv;
 
 /* Accepted values of a profile's constants, from least to most, by platform. 0 marks optional ones. */
 enum platforms { ON_GPUS = 1, ON_TPUS = 2, ON_ALL = 7 };
@@ -92,70 +92,59 @@ static enum base_status from_chip_assumed(const struct topo_chip *chip, struct s
 static const char *const platforms[] = {
     [TOPO_TPU] = "tpu", [TOPO_GPU] = "gpu", [TOPO_CPU] = "cpu", [TOPO_LOCAL] = "local"};
 
-static const struct base_table *const platform_constants = &embedded_sim_machine_constants_csv;
+static const struct platform_row {
+    const char *platform;
+    enum sim_constant constant;
+    double value;
+    const char *kind, *source;
+} platform_rows[] = {PLATFORM_CONSTANTS_ROWS};
 
 const char *sim_platform_name(enum topo_kind kind)
 {
     return platforms[kind];
 }
 
-/* Fills gaps of the catalogue with the platform's constants. */
-static enum base_status from_platform(const struct topo_topology *topology, struct sim_profile *profile,
-                                      struct base_error *error)
-{
-    int platform = base_table_column(platform_constants, "platform"),
-        name = base_table_column(platform_constants, "constant"),
-        value = base_table_column(platform_constants, "value"), kind = base_table_column(platform_constants, "kind"),
-        source = base_table_column(platform_constants, "source");
-    for (int row = 0; row < platform_constants->row_count; row++) {
-        if (strcmp(base_table_field(platform_constants, row, platform), platforms[topology->kind]) != 0) continue;
-        int which = sim_constant_named(base_table_field(platform_constants, row, name));
-        if (which < 0 || profile->constants[which] > 0) continue;
-        BASE_TRY(base_parse_double(base_table_field(platform_constants, row, value), constant_rows[which].name, 0, 1e30,
-                                   &profile->constants[which], error));
-        profile->kinds[which] = base_table_field(platform_constants, row, kind);
-        profile->sources[which] = base_table_field(platform_constants, row, source);
-    }
-    return BASE_OK;
-}
-
-static const struct base_table *const gpu_constants = &embedded_sim_machine_gpu_constants_csv;
-
-/* A GPU's constants, in general and for a software. An empty cell matches all; later rows are more specific. A value
- * sets the constant (is), or scales it (times). */
-static enum base_status from_gpu(const struct topo_topology *topology, const char *software,
-                                 struct sim_profile *profile, struct base_error *error)
-{
-    if (topology->kind != TOPO_GPU) return BASE_OK;
-    profile->nccl = sim_nccl_tables;
-    profile->nccl_limits = sim_nccl_limits_find(topology->chip.name);
-    profile->tiles = sim_tiles_table;
-    int of_chip = base_table_column(gpu_constants, "chip"), of_software = base_table_column(gpu_constants, "software"),
-        name = base_table_column(gpu_constants, "constant"), how = base_table_column(gpu_constants, "how"),
-        value = base_table_column(gpu_constants, "value"), kind = base_table_column(gpu_constants, "kind"),
-        source = base_table_column(gpu_constants, "source");
-    for (int row = 0; row < gpu_constants->row_count; row++) {
-        const char *chip = base_table_field(gpu_constants, row, of_chip),
-                   *named = base_table_field(gpu_constants, row, of_software);
-        const bool mine = sim_is_of_chip(chip, topology->chip.name) && (!*named || !strcmp(named, software));
-        const int which = mine ? sim_constant_named(base_table_field(gpu_constants, row, name)) : -1;
-        if (which < 0) continue;
-        const double before = profile->constants[which];
-        BASE_TRY(base_parse_double(base_table_field(gpu_constants, row, value), constant_rows[which].name, 0, 1e30,
-                                   &profile->constants[which], error));
-        if (!strcmp(base_table_field(gpu_constants, row, how), "times")) profile->constants[which] *= before;
-        profile->kinds[which] =
-            sim_is_named_chip(chip, topology->chip.name) ? base_table_field(gpu_constants, row, kind) : "assumed";
-        profile->sources[which] = base_table_field(gpu_constants, row, source);
-    }
-    return BASE_OK;
-}
-
-static void set(struct sim_profile *profile, enum sim_constant constant, double value, const char *source)
+static void set(struct sim_profile *profile, enum sim_constant constant, double value, const char *kind,
+                const char *source)
 {
     profile->constants[constant] = value;
-    profile->kinds[constant] = "vendor";
+    profile->kinds[constant] = kind;
     profile->sources[constant] = source;
+}
+
+/* Fills gaps of the catalogue with the platform's constants. */
+static void from_platform(const struct topo_topology *topology, struct sim_profile *profile)
+{
+    for (int i = 0; i < BASE_COUNT(platform_rows); i++) {
+        const struct platform_row *row = &platform_rows[i];
+        if (!strcmp(row->platform, platforms[topology->kind]) && !(profile->constants[row->constant] > 0))
+            set(profile, row->constant, row->value, row->kind, row->source);
+    }
+}
+
+/* A GPU's constants, in general and for a software. An empty cell matches all; later rows are more specific. A value
+ * sets the constant, or scales it. */
+static const struct gpu_row {
+    const char *chip, *software;
+    enum sim_constant constant;
+    enum { IS, TIMES } how;
+    double value;
+    const char *kind, *source;
+} gpu_rows[] = {GPU_CONSTANTS_ROWS};
+
+static void from_gpu(const struct topo_topology *topology, const char *software, struct sim_profile *profile)
+{
+    const char *chip = topology->chip.name;
+    if (topology->kind != TOPO_GPU) return;
+    profile->nccl = sim_nccl_tables;
+    profile->nccl_limits = sim_nccl_limits_find(chip);
+    profile->tiles = sim_tiles_table;
+    for (int i = 0; i < BASE_COUNT(gpu_rows); i++) {
+        const struct gpu_row *row = &gpu_rows[i];
+        if (!sim_is_of_chip(row->chip, chip) || (*row->software && strcmp(row->software, software) != 0)) continue;
+        set(profile, row->constant, row->value * (row->how == TIMES ? profile->constants[row->constant] : 1),
+            sim_is_named_chip(row->chip, chip) ? row->kind : "assumed", row->source);
+    }
 }
 
 /* The row of the software on the platform. The part of memory that a framework leaves to others counts as reserved. */
@@ -167,14 +156,14 @@ static enum base_status from_software(const struct topo_topology *topology, cons
     profile->passes = software.passes;
     profile->traits = software.traits;
     profile->software_date = software.date;
-    if (software.combine_bytes >= 0) set(profile, SIM_COMBINE_BYTES, software.combine_bytes, software.source);
+    if (software.combine_bytes >= 0) set(profile, SIM_COMBINE_BYTES, software.combine_bytes, "vendor", software.source);
     if (software.attention_block > 0)
-        set(profile, SIM_ATTENTION_BLOCK, software.attention_block, software.attention_source);
+        set(profile, SIM_ATTENTION_BLOCK, software.attention_block, "vendor", software.attention_source);
     if (software.attention_products > 0)
-        set(profile, SIM_ATTENTION_BACKWARD_PRODUCTS, software.attention_products, software.attention_source);
+        set(profile, SIM_ATTENTION_BACKWARD_PRODUCTS, software.attention_products, "vendor", software.attention_source);
     if (software.memory_frac >= 0)
         set(profile, SIM_RESERVED_BYTES, floor(profile->constants[SIM_CAPACITY_BYTES] * (1 - software.memory_frac)),
-            software.source);
+            "vendor", software.source);
     return BASE_OK;
 }
 
@@ -323,8 +312,8 @@ enum base_status sim_profile_build(const struct topo_topology *topology, const c
     snprintf(out->name, sizeof out->name, "%s%s", prefixes[topology->kind], topology->chip.name);
     from_chip(topology, out);
     BASE_TRY(from_chip_assumed(&topology->chip, out, error));
-    BASE_TRY(from_platform(topology, out, error));
-    BASE_TRY(from_gpu(topology, software, out, error));
+    from_platform(topology, out);
+    from_gpu(topology, software, out);
     from_chip_behind(topology, out);
     BASE_TRY(from_software(topology, software, date, out, error));
     out->settings = sim_pass_settings;
