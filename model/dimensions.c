@@ -1,66 +1,11 @@
 /* The dimensions of T5X's and other models, and the correspondence between dimensions of a reshape's operand and
  * result. */
 #include "model/builder.h"
+#include "model/dimensions.csv.h"
 
 #include <string.h>
 
-static const struct model_dimension dimensions[] = {
-    {BUILDER_GLOBAL_ROWS, MODEL_GLOBAL_BATCH, MODEL_AXIS_BATCH, 0, 0, 0},
-    {BUILDER_ROWS, MODEL_BATCH, MODEL_AXIS_BATCH, 0, 0, 0},
-    {BUILDER_INPUTS, MODEL_INPUTS_LENGTH, MODEL_AXIS_LENGTH, 0, 0, 0},
-    {BUILDER_INPUT_KEYS, MODEL_INPUTS_LENGTH, MODEL_AXIS_LENGTH, 0, 0, 0},
-    {BUILDER_TARGETS, MODEL_TARGETS_LENGTH, MODEL_AXIS_LENGTH, 0, 0, 0},
-    {BUILDER_TARGET_KEYS, MODEL_TARGETS_LENGTH, MODEL_AXIS_LENGTH, 0, 0, 0},
-    {'e', MODEL_EMBED, MODEL_AXIS_EMBED, 0, 0, 0},
-    {'h', MODEL_HEADS, MODEL_AXIS_HEADS, 0, 0, 'g'},
-    {BUILDER_KV_HEADS, MODEL_KV_HEADS, MODEL_AXIS_HEADS, 0, 0, 0},
-    {'d', MODEL_HEAD_DIM, MODEL_AXIS_KV, 0, 0, 0},
-    {'j', MODEL_JOINED_KV, MODEL_AXIS_JOINED_KV, 'h', 'd', 0},
-    {'i', MODEL_JOINED_KV_HEADS, MODEL_AXIS_JOINED_KV, 'g', 'd', 0},
-    {'f', MODEL_MLP, MODEL_AXIS_MLP, 0, 0, 0},
-    {'v', MODEL_VOCAB, MODEL_AXIS_VOCAB, 0, 0, 0},
-    /* latent attention: ranks, a head's parts with and without positions, its values */
-    {'a', MODEL_QUERY_RANK, MODEL_AXIS_Q_LORA, 0, 0, 0},
-    {'z', MODEL_KEY_VALUE_RANK, MODEL_AXIS_KV_LORA, 0, 0, 0},
-    {'o', MODEL_ROPE_DIM, MODEL_AXIS_KV, 0, 0, 0},
-    {'n', MODEL_NOPE_DIM, MODEL_AXIS_KV, 0, 0, 0},
-    {'u', MODEL_VALUE_DIM, MODEL_AXIS_KV, 0, 0, 0},
-    {'I', MODEL_SHARED_MLP, MODEL_AXIS_MLP, 0, 0, 0},
-    {'r', MODEL_RELPOS_BUCKETS, MODEL_AXIS_RELPOS_BUCKETS, 0, 0, 0},
-    {'J', MODEL_LORA_RANK, MODEL_NO_AXIS, 0, 0, 0},
-    {'p', MODEL_POSITIONS, MODEL_AXIS_VOCAB, 0, 0, 0},
-    /* attention over blocks: the blocks of a decoder's sequence, tokens of a block as queries and as keys */
-    {BUILDER_SEQUENCE_BLOCKS, MODEL_SEQUENCE_BLOCKS, MODEL_AXIS_LENGTH, 0, 0, 0},
-    {'w', MODEL_BLOCK_TOKENS, MODEL_NO_AXIS, 0, 0, 0},
-    {'y', MODEL_BLOCK_TOKENS, MODEL_NO_AXIS, 0, 0, 0},
-    /* experts: groups of encoder and of decoder tokens are whole rows of the batch, or parts of rows */
-    {'x', MODEL_EXPERTS, MODEL_AXIS_EXPERT, 0, 0, 0},
-    {'X', MODEL_EXPERTS, MODEL_AXIS_UNMODELED, 0, 0, 0}, /* of a router */
-    {'E', MODEL_EMBED, MODEL_AXIS_MLP_EMBED, 0, 0, 0},
-    {'F', MODEL_EXPERT_MLP, MODEL_AXIS_EXPERT_MLP, 0, 0, 0},
-    {BUILDER_ENCODER_GROUPS, MODEL_ENCODER_GROUPS, MODEL_AXIS_BATCH, BUILDER_ROWS, 0, 0},
-    {BUILDER_ENCODER_GROUP_TOKENS, MODEL_ENCODER_GROUP_TOKENS, MODEL_AXIS_LENGTH, 0, 0, 0},
-    {BUILDER_ENCODER_PLACES, MODEL_ENCODER_CAPACITY, MODEL_NO_AXIS, 0, 0, 0},
-    {BUILDER_DECODER_GROUPS, MODEL_DECODER_GROUPS, MODEL_AXIS_BATCH, BUILDER_ROWS, 0, 0},
-    {BUILDER_DECODER_GROUP_TOKENS, MODEL_DECODER_GROUP_TOKENS, MODEL_AXIS_LENGTH, 0, 0, 0},
-    {BUILDER_DECODER_PLACES, MODEL_DECODER_CAPACITY, MODEL_NO_AXIS, 0, 0, 0},
-    /* decoding: rows with one token each; the cache's length, as keys and as queries, neither with a T5X name;
-     * decodes of an example, columns of their sequences, candidates of a beam search and their fields */
-    {'N', MODEL_ROWS, MODEL_AXIS_BATCH, 0, 0, BUILDER_ROWS},
-    {'O', MODEL_ONE, MODEL_AXIS_LENGTH, 0, 0, 0},
-    {BUILDER_CACHED_KEYS, MODEL_TARGETS_LENGTH, MODEL_NO_AXIS, 0, 0, 0},
-    {BUILDER_CACHED, MODEL_TARGETS_LENGTH, MODEL_NO_AXIS, 0, 0, 0},
-    {'K', MODEL_NUM_DECODES, MODEL_NO_AXIS, 0, 0, 0},
-    {'W', MODEL_DECODED_LENGTH, MODEL_NO_AXIS, 0, 0, 0},
-    {'Z', MODEL_CANDIDATES, MODEL_NO_AXIS, 0, 0, 0},
-    {'Y', MODEL_CANDIDATE_FIELDS, MODEL_NO_AXIS, 0, 0, 0},
-    {'V', MODEL_HALF_VOCAB, MODEL_NO_AXIS, 0, 0, 0},
-    /* results without sharding rules */
-    {'A', MODEL_ANSWER_LENGTH, MODEL_NO_AXIS, 0, 0, 0},
-    {'R', MODEL_GLOBAL_BATCH, MODEL_NO_AXIS, 0, 0, 0},
-    {'L', MODEL_INPUTS_LENGTH, MODEL_NO_AXIS, 0, 0, 0},
-    {'M', MODEL_EMBED, MODEL_NO_AXIS, 0, 0, 0},
-};
+static const struct model_dimension dimensions[] = {DIMENSIONS_ROWS};
 
 static const struct model_stack stacks[] = {
     {MODEL_ENCODER_LAYERS, MODEL_LATER_ENCODER_LAYERS, MODEL_SECOND_ENCODER_LAYER},
@@ -159,10 +104,8 @@ void model_builder_map_reshape(const struct model_program *program, struct model
 
 const char *model_axis_name(enum model_axis axis)
 {
-    static const char *const names[MODEL_AXIS_COUNT] = {
-        NULL,        "batch",     "length",  "embed",          "heads",
-        "kv",        "joined_kv", "mlp",     "vocab",          "relpos_buckets",
-        "layers",    "mlp_embed", "expert",  "expert_mlp",     "expert_replicas",
-        "unmodeled", "q_lora",    "kv_lora", "attended_heads", "expert_group"};
-    return names[axis];
+    static const struct {
+        const char *name;
+    } axes[] = {MODEL_AXIS_ROWS};
+    return axis ? axes[axis].name : NULL;
 }

@@ -3,6 +3,7 @@
 #define MODEL_STEP_PROGRAM_H
 
 #include "model/architecture.h"
+#include "model/axes.csv.h"
 #include "model/functions.csv.h"
 
 /* ---- the program of one training step (program.c, forward.c, backward.c, update.c) ----
@@ -76,30 +77,7 @@ enum model_size {
 enum model_counted { MODEL_COUNTS_OTHERS, MODEL_COUNTS_HEADS, MODEL_COUNTS_ROWS /* sequences of a batch */ };
 enum model_counted model_counted_by(enum model_size size); /* dimensions.c */
 
-/* Logical axis names of dimensions, as T5X's models use them. */
-enum model_axis {
-    MODEL_NO_AXIS,
-    MODEL_AXIS_BATCH,
-    MODEL_AXIS_LENGTH,
-    MODEL_AXIS_EMBED,
-    MODEL_AXIS_HEADS,
-    MODEL_AXIS_KV,
-    MODEL_AXIS_JOINED_KV,
-    MODEL_AXIS_MLP,
-    MODEL_AXIS_VOCAB,
-    MODEL_AXIS_RELPOS_BUCKETS,
-    MODEL_AXIS_LAYERS,
-    MODEL_AXIS_MLP_EMBED,
-    MODEL_AXIS_EXPERT,
-    MODEL_AXIS_EXPERT_MLP,
-    MODEL_AXIS_EXPERT_REPLICAS,
-    MODEL_AXIS_UNMODELED,
-    MODEL_AXIS_Q_LORA,
-    MODEL_AXIS_KV_LORA,
-    MODEL_AXIS_ATTENDED_HEADS, /* between exchanges of sequences for heads */
-    MODEL_AXIS_EXPERT_GROUP,   /* experts that a device keeps apart while tokens are between devices */
-    MODEL_AXIS_COUNT
-};
+/* Logical axis names of dimensions, as T5X's models use them (axes.csv); NULL: none. */
 const char *model_axis_name(enum model_axis axis);
 /* A kind of dimension with its label letter. A joined dimension is the product of two others, the outer one major;
  * heads may repeat fewer heads. 0: none. */

@@ -13,6 +13,7 @@ case $1 in
 topo/chips.csv) record=topo_chip ;;
 topo/slices.csv) record=topo_slice ;;
 model/functions.csv) record=model_function prefix=MODEL_ last=MODEL_FUNCTION_COUNT ;;
+model/axes.csv) record=model_axis prefix=MODEL_ last=MODEL_AXIS_COUNT ;;
 model/traits.csv) record=model_trait prefix=MODEL_TRAIT_ last=MODEL_TRAIT_COUNT ;;
 model/config_keys.csv) record=key prefix= last=KEY_COUNT ;;
 sim/machine/profile_constants.csv) record=sim_constant prefix=SIM_ last=SIM_CONSTANT_COUNT ;;
@@ -20,6 +21,7 @@ sim/machine/nccl.csv) record=sim_nccl_constant prefix=SIM_ last=SIM_NCCL_COUNT r
 sim/compile/passes.csv) record=sim_pass prefix=SIM_PASS_ last=SIM_PASS_COUNT remarks=compiler ;;
 plots/colours.csv) record=plots_colour prefix=PLOTS_ last=PLOTS_COLOUR_COUNT ;;
 model/huggingface_families.csv) rows=HUGGINGFACE_FAMILIES kept="model_type line attention_bias own_bias fixed_bias activation" ;;
+model/dimensions.csv) rows=DIMENSIONS ;;
 model/gradients.csv) rows=GRADIENTS texts="operands helper_operands" ;;
 model/gin/gin_macros.csv) rows=GIN_MACROS texts="macro class parameter" ;;
 model/gin/gin_networks.csv) rows=GIN_NETWORKS texts="module architecture model wrapper config remark" ;;
