@@ -82,6 +82,12 @@ static void what_must_hold_between_stages_holds_of_other_plans(struct base_arena
          MODEL_STEP_TRAIN},
         {"model=scalable_t5_1_1_base topology=v4-16 batch_size=64 inputs_length=512 targets_length=114",
          MODEL_STEP_EVALUATE},
+        {"model=llama3_8b topology=h100:16x8 num_partitions=2 targets_length=512 batch_size=256 num_microbatches=2 "
+         "optimizer=sgd remat_policy=full dtype=float32 attention=flash optimizer_partitioning=data+gradients "
+         "sequence_parallel=1 software=torchtitan",
+         MODEL_STEP_TRAIN},
+        {"model=llama3_8b topology=a100-80g:4x8 targets_length=1024 batch_size=32 software=deepspeed",
+         MODEL_STEP_TRAIN},
         {"model=t5_1_1_base topology=v4-16 batch_size=64 inputs_length=512 targets_length=114", MODEL_STEP_GENERATE},
         {"model=t5_1_1_base topology=v4-16 batch_size=64 inputs_length=512 targets_length=114", MODEL_STEP_DECODE},
         {"model=t5_1_1_small topology=local:2x2 batch_size=8 inputs_length=64 targets_length=32 num_microbatches=2",
@@ -119,8 +125,14 @@ static void a_damaged_answer_is_found(struct base_arena *arena)
     struct sim_spans spans = {carried, 2, 3};
     const struct sim_detail detail = {.spans = &spans};
     assert_string_equal(sim_answer_check(&p, &detail), "links carry two collectives at once");
+    carried[1].kind = SIM_SPAN_BESIDE;
+    assert_true(sim_answer_check(&p, &detail) == NULL);
+    carried[0].kind = SIM_SPAN_BESIDE;
+    assert_string_equal(sim_answer_check(&p, &detail), "links carry two collectives at once");
     carried[1].start_s = 2;
     assert_true(sim_answer_check(&p, &detail) == NULL);
+    carried[1].end_s = 4;
+    assert_string_equal(sim_answer_check(&p, &detail), "something ends before it begins, or after the step");
 }
 
 static const struct test tests[] = {TEST(what_must_hold_between_stages_holds_of_rows),

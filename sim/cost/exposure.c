@@ -8,8 +8,8 @@
 struct clock {
     const struct sim_cost_context *p;
     const double *kernels_s, *collectives_s;
-    double now_s, links_free_s, worked_s, beside_s /* on other streams, in this loop's iteration */,
-        iteration_s /* when that began */;
+    double now_s, links_free_s, worked_s, beside_free_s /* when a stream beside is done with what it has */,
+        iteration_s /* what goes there may begin then: with its loop's iteration, or the last of the loop before it */;
     bool windowed;               /* products and collectives are chunked */
     unsigned kinds;              /* of collectives that are asynchronous as a whole */
     double chunks_end_s, chunks; /* of a gather in chunks that the next product consumes; 0: none */
@@ -27,7 +27,7 @@ enum { MOST_WAITED = 16 };
 struct recorder {
     const double *early_s; /* by step: how long before its place in the program a collective starts */
     struct sim_spans *out;
-    double serial_s, beside_free_s;
+    double serial_s;
     int *started;                          /* by start: its span */
     int waited[MOST_WAITED], waited_count; /* spans of collectives that the next kernel waits for */
     int most;                              /* spans that there is room for */
@@ -60,10 +60,11 @@ static void record_kernel(struct clock *c, int kernel, double start_s)
     r->serial_s += c->kernels_s[kernel];
 }
 
-static void record_collective(struct clock *c, enum sim_span_kind kind, int what, double end_s)
+/* free_s: when the links were free. Chunks beside a product went before, one by one. */
+static void record_collective(struct clock *c, enum sim_span_kind kind, int what, double free_s, double end_s)
 {
     const double takes_s = c->collectives_s[what];
-    record(c, (struct sim_span){.kind = kind, .start_s = end_s - takes_s, .end_s = end_s});
+    record(c, (struct sim_span){.kind = kind, .start_s = later(free_s, end_s - takes_s), .end_s = end_s});
     c->recorder->serial_s += takes_s;
 }
 
@@ -72,21 +73,20 @@ static void record_wait(struct recorder *r, int start)
     if (r->waited_count < MOST_WAITED) r->waited[r->waited_count++] = r->started[start];
 }
 
-/* Other streams carry as much in an iteration as it has on them, and it lasts until they are done. */
+/* An iteration lasts until a stream beside is done with what it has. */
 static int iterate(struct clock *c, int at)
 {
-    double outer_s = c->beside_s, outer_began_s = c->iteration_s, begin_s = c->now_s;
-    c->beside_s = 0, c->iteration_s = begin_s;
-    int next = run(c, at);
-    c->now_s = later(c->now_s, begin_s + c->beside_s);
-    c->beside_s = outer_s, c->iteration_s = outer_began_s;
+    const double begin_s = c->iteration_s = c->now_s;
+    const int next = run(c, at);
+    c->now_s = later(c->now_s, c->beside_free_s);
+    c->iteration_s = begin_s;
     return next;
 }
 
 /* True if nothing in flight delays the next collective. */
 static bool is_idle(const struct clock *c)
 {
-    return c->links_free_s <= c->now_s && c->chunks_end_s == 0 && c->product_s == 0;
+    return c->links_free_s <= c->now_s && c->beside_free_s <= c->now_s && c->chunks_end_s == 0 && c->product_s == 0;
 }
 
 /* Records identical iterations, all but the first, as one span. */
@@ -104,7 +104,7 @@ static void record_others(struct clock *c, int64_t others, const struct sim_span
                                 .first = first->first,
                                 .last = r->out->count})
         ->step = first->step;
-    c->now_s += more * once_s;
+    c->now_s += more * once_s, c->iteration_s += more * once_s;
     c->worked_s += more * (c->worked_s - worked_s);
     r->serial_s += more * serial_s;
 }
@@ -148,6 +148,7 @@ static int run_loop(struct clock *c, int at)
         c->starts = starts;
         next = iterate(c, at + 1);
     }
+    c->iteration_s += more * (c->now_s - begin_s);
     c->now_s += more * (c->now_s - begin_s);
     c->worked_s += more * (c->worked_s - worked_s);
     return next;
@@ -186,10 +187,11 @@ static void start(struct clock *c, int what)
     const bool early = is_chunked(c, what) && c->p->list->collectives[what].kind == SIM_REDUCE_SCATTER;
     double first_s = early ? c->now_s - c->product_s * (1 - 1 / devices_of(c, what)) : c->now_s;
     if (c->recorder) first_s = later(0, first_s - c->recorder->early_s[c->step]);
-    c->links_free_s = later(first_s, c->links_free_s) + takes_s(c, what);
+    const double free_s = c->links_free_s;
+    c->links_free_s = later(first_s, free_s) + takes_s(c, what);
     if (c->recorder) {
         c->recorder->started[c->starts] = c->recorder->out->count;
-        record_collective(c, SIM_SPAN_COLLECTIVE, what, c->links_free_s);
+        record_collective(c, SIM_SPAN_COLLECTIVE, what, free_s, c->links_free_s);
     }
     c->started[c->starts++] = (struct sim_started){what, later(c->links_free_s, c->now_s)};
     if (is_waited_for(c, what)) c->now_s = later(c->now_s, c->links_free_s);
@@ -235,12 +237,9 @@ static void work_here(struct clock *c, int kernel)
 
 static void carry_beside(struct clock *c, int what)
 {
-    struct recorder *r = c->recorder;
-    c->beside_s += c->collectives_s[what];
-    if (r) {
-        r->beside_free_s = later(r->beside_free_s + c->collectives_s[what], c->iteration_s + c->beside_s);
-        record_collective(c, SIM_SPAN_BESIDE, what, r->beside_free_s);
-    }
+    const double free_s = c->beside_free_s;
+    c->beside_free_s = later(free_s, c->iteration_s) + c->collectives_s[what];
+    if (c->recorder) record_collective(c, SIM_SPAN_BESIDE, what, free_s, c->beside_free_s);
     c->step++;
 }
 

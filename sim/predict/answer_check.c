@@ -50,20 +50,20 @@ static const char *check_peak(const struct sim_peak_buffers *peak, const struct 
     return is_sum(sum_bytes, (double)memory->peak_bytes, peak->count) ? NULL : "buffers do not add up to the peak";
 }
 
-/* Links carry one collective after the other, and all of them within the step. Streams of their own are not asked: the
- * clock lets what follows a loop begin on one before what the loop left there has ended (exposure.c). */
+/* Links carry one collective after the other, a stream beside them as well, and all of them within the step. */
 static const char *check_links(const struct sim_spans *spans)
 {
     const double rounding_s = rounding_frac * spans->end_s;
-    double carried_s = 0, free_s = 0;
+    double carried_s = 0, free_s[2] = {0};
     for (int i = 0; i < spans->count; i++) {
         const struct sim_span *span = &spans->spans[i];
-        if (span->kind == SIM_SPAN_BESIDE) continue;
         if (!(span->end_s >= span->start_s) || span->end_s > spans->end_s + rounding_s)
             return "something ends before it begins, or after the step";
-        if (span->kind != SIM_SPAN_COLLECTIVE) continue;
-        if (span->start_s < free_s - rounding_s) return "links carry two collectives at once";
-        free_s = span->end_s, carried_s += span->end_s - span->start_s;
+        const bool beside = span->kind == SIM_SPAN_BESIDE;
+        if (span->kind != SIM_SPAN_COLLECTIVE && !beside) continue;
+        if (span->start_s < free_s[beside] - rounding_s) return "links carry two collectives at once";
+        free_s[beside] = span->end_s;
+        if (!beside) carried_s += span->end_s - span->start_s;
     }
     return carried_s <= spans->end_s + rounding_s ? NULL : "links are busy for longer than the step takes";
 }
