@@ -45,11 +45,11 @@ static void reshard(struct torch_step *s, struct torch_group *group)
 }
 
 /* Gradients to float32 and to their shards. The last one of the list is referred to until the result stands, and the
- * input of the reduction until the next group's. */
+ * input of the reduction until the next group's; a lone rank, which scatters nothing, keeps none. */
 static void reduce(struct torch_step *s, struct torch_group *group)
 {
     const int64_t bytes = 4 * shard_sum(group);
-    const int last = group->count - 1;
+    const int last = s->shards == 1 ? group->count : group->count - 1;
     reshard(s, group);
     TORCH_DROP(s, &s->reduce_input);
     s->reduce_input = sim_torch_take(s, bytes * s->shards, MODEL_GRADIENT);
@@ -59,7 +59,7 @@ static void reduce(struct torch_step *s, struct torch_group *group)
         int divided = sim_torch_take_on(s, bytes, MODEL_GRADIENT, TORCH_REDUCE_STREAM);
         TORCH_DROP(s, &divided);
     }
-    TORCH_DROP(s, &group->gradients[last]);
+    if (last < group->count) TORCH_DROP(s, &group->gradients[last]);
     if (group->flat_gradient != TORCH_NONE) TORCH_DROP(s, &result); /* added to an earlier microbatch's */
     else group->flat_gradient = result;
 }
