@@ -106,6 +106,32 @@ static void allocations_are_those_of_sparse_layers(struct base_arena *arena)
     figures_are_met(arena, "tests/data/torchtitan_moe_h100.csv", "measured_peak_memory_bytes", peak_of, 0.03, 0.01);
 }
 
+/* Loops are extrapolated for a price, and run for a trace. The last reduction stands behind all of it: eager or
+ * compiled, and compiled is no slower. */
+static void the_trace_ends_with_the_step(struct base_arena *arena)
+{
+    struct sim_cache *cache = sim_cache_new(arena);
+    double steps_s[2];
+    for (int compiled = 0; compiled < 2; compiled++) {
+        struct sim_plan_text text = torchtitan("0.2.2", compiled ? "1" : "0");
+        struct sim_plan plan;
+        struct sim_prediction p;
+        struct sim_spans spans = {0};
+        struct sim_timeline timeline = {0};
+        struct sim_detail detail = {.spans = &spans, .timeline = &timeline, .arena = arena};
+        struct base_error error;
+        text.values[SIM_TOPOLOGY] = "rtx4090:1x2";
+        text.values[SIM_BATCH_SIZE] = "6";
+        text.values[SIM_TARGETS_LENGTH] = "512";
+        assert_ok(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error), &error);
+        assert_ok(sim_predict(cache, &plan, &p, &detail, &error), &error);
+        assert_near(spans.end_s, p.step_s, 1e-6);
+        steps_s[compiled] = p.step_s;
+    }
+    assert_true(steps_s[1] < steps_s[0]);
+    sim_cache_free(cache);
+}
+
 /* Cached blocks are reserved, not allocated; whether a plan fits goes by the former. */
 static void reserved_is_more_than_allocated(struct base_arena *arena)
 {
@@ -407,6 +433,7 @@ static const struct test tests[] = {
     TEST(allocations_are_those_of_pytorch),
     TEST(allocations_are_those_of_transformers),
     TEST(allocations_are_those_of_sparse_layers),
+    TEST(the_trace_ends_with_the_step),
     TEST(reserved_is_more_than_allocated),
     TEST(steps_of_torchtitan_are_met),
     TEST(steps_of_transformers_are_met),

@@ -104,7 +104,7 @@ static void record_others(struct clock *c, int64_t others, const struct sim_span
                                 .first = first->first,
                                 .last = r->out->count})
         ->step = first->step;
-    c->now_s += more * once_s, c->iteration_s += more * once_s;
+    c->now_s += more * once_s, c->iteration_s += more * once_s, c->beside_free_s += more * once_s;
     c->worked_s += more * (c->worked_s - worked_s);
     r->serial_s += more * serial_s;
 }
@@ -148,8 +148,8 @@ static int run_loop(struct clock *c, int at)
         c->starts = starts;
         next = iterate(c, at + 1);
     }
-    c->iteration_s += more * (c->now_s - begin_s);
-    c->now_s += more * (c->now_s - begin_s);
+    const double others_s = more * (c->now_s - begin_s);
+    c->now_s += others_s, c->iteration_s += others_s, c->beside_free_s += others_s;
     c->worked_s += more * (c->worked_s - worked_s);
     return next;
 }
