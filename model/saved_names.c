@@ -102,6 +102,21 @@ enum base_status model_every_parse(const char *text, int *out, struct base_error
     return BASE_OK;
 }
 
+static const char block[] = "full;layers:";
+
+bool model_is_block(const char *text)
+{
+    return !strncmp(text, block, sizeof block - 1);
+}
+
+enum base_status model_block_parse(const char *text, int *out, struct base_error *error)
+{
+    int64_t count;
+    BASE_TRY(base_parse_int(text + sizeof block - 1, "remat_policy: full;layers", 1, MOST_LAYERS, &count, error));
+    *out = (int)count;
+    return BASE_OK;
+}
+
 enum base_status model_saved_parse(const char *text, struct model_saved *out, struct base_error *error)
 {
     static const char layers[] = "layers:";

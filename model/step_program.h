@@ -145,6 +145,9 @@ struct model_saved {
 /* saved_names.c: "full;every:2": so many. BASE_INPUT: it is no such text, or not two or more. */
 enum base_status model_every_parse(const char *text, int *out, struct base_error *error);
 bool model_is_every(const char *text); /* begins as such a text does */
+/* "full;layers:4", Megatron's block: so many of each stage's chunk. BASE_INPUT: not one or more. */
+enum base_status model_block_parse(const char *text, int *out, struct base_error *error);
+bool model_is_block(const char *text);
 /* "device:a+b;offload:c;layers:12". BASE_INPUT names an unknown one; equal sets give equal texts. */
 enum base_status model_saved_parse(const char *text, struct model_saved *out, struct base_error *error);
 /* Tensors saved by a MaxText policy, as such a text; NULL: unknown there, or a plan's own word. */

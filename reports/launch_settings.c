@@ -191,12 +191,17 @@ void reports_put_megatron(const struct sim_plan *plan, const struct reports_torc
                             : strcmp(plan->software_version, "") ? (int64_t)plan->placement->profile.bucket_parameters
                                                                  : reports_left_out},
     };
-    const char *layout = plan->pipeline.layers ? megatron_layout(out->arena, plan) : "";
+    const char *layout = plan->pipeline.layers ? megatron_layout(out->arena, plan) : "",
+               *block = base_print(out->arena,
+                                   "--recompute-granularity full\n--recompute-method block\n--recompute-num-layers %d",
+                                   plan->remat_layers);
     const struct line lines[] = {
         {layout, plan->pipeline.layers != NULL},
         {"--sequence-parallel", plan->sequence_parallel},
         {"--use-distributed-optimizer", plan->optimizer_partitioning == SIM_STATE_OVER_DATA},
-        {"--recompute-granularity full\n--recompute-method uniform\n--recompute-num-layers 1", reports_is_full(plan)},
+        {"--recompute-granularity full\n--recompute-method uniform\n--recompute-num-layers 1",
+         reports_is_full(plan) && !plan->remat_layers},
+        {block, plan->remat_layers > 0},
         {"--recompute-granularity selective", reports_is_selective(plan)},
         {"--use-flash-attn", plan->options.flash_attention},
         {"--bf16", plan->options.dtype != MODEL_FLOAT16},

@@ -274,7 +274,8 @@ static enum base_status refuse_others(const struct reports_torch_job *job, const
         {!named && !plain_mlp, "mlp_activations", "use gelu or silu+linear"},
         {plan->options.optimizer != MODEL_ADAMW, "optimizer", "use adamw"},
         {plan->loss_tiles > 1, "loss", "use full"},
-        {plan->remat_every > 0, "remat_policy", "use full, selective or none"},
+        {plan->remat_every > 0 || (plan->remat_layers && strcmp(job->software, "megatron") != 0), "remat_policy",
+         "use full, selective or none"},
         {plan->options.remat != MODEL_REMAT_NONE && plan->options.remat != MODEL_REMAT_SELECTIVE &&
              plan->options.remat != MODEL_REMAT_FULL,
          "remat_policy", "use none, selective or full; for a scanned model the default is T5X's minimal"},

@@ -86,7 +86,7 @@ static struct sim_plan_text random_plan(struct base_arena *arena, struct base_ra
     if ((megatron || titan) && *v[SIM_PIPELINE_STAGES] == '2' && base_random_below(random, 2))
         v[SIM_VIRTUAL_STAGES] = "2", v[SIM_PIPELINE_SCHEDULE] = "interleaved";
     if (!titan) v[SIM_OPTIMIZER_PARTITIONING] = PICKED(random, "none", "data");
-    if (megatron) v[SIM_REMAT_POLICY] = PICKED(random, "none", "full", "selective");
+    if (megatron) v[SIM_REMAT_POLICY] = PICKED(random, "none", "full", "selective", "full;layers:1");
     if (megatron && base_random_below(random, 3) == 0) {
         v[SIM_MODEL] = base_print(arena, "%s,num_experts=8,num_selected_experts=2,expert_mlp_dim=%s", v[SIM_MODEL],
                                   PICKED(random, "512", "1024"));

@@ -341,7 +341,60 @@ static void dense_layers_are_updated(struct base_arena *arena)
     assert_near(sums_s[1] / sums_s[0], 1, 0.05);
 }
 
+/* Megatron's block: of 10 layers, in one stage or in stages of chunks, each recomputed one takes time and frees memory;
+ * all of them are full. */
+static void recomputed_layers_are_a_part_of_full(struct base_arena *arena)
+{
+    static const char *const shapes[][3] = {{"1", "1", "1f1b"}, {"2", "1", "1f1b"}, {"2", "2", "interleaved"}};
+    static const char *const policies[] = {"none", "full;layers:1", "full;layers:2", "full;layers:4", "full"};
+    for (int s = 0; s < BASE_COUNT(shapes); s++) {
+        double step_s = 0;
+        int64_t peak_bytes = INT64_MAX;
+        for (int i = 0; i < BASE_COUNT(policies); i++) {
+            const char *const given[][2] = {{"model", "llama3_8b:num_layers=16"},
+                                            {"topology", "h100:1x8"},
+                                            {"expert_parallel", "1"},
+                                            {"num_partitions", "2"},
+                                            {"pipeline_stages", shapes[s][0]},
+                                            {"virtual_stages", shapes[s][1]},
+                                            {"pipeline_schedule", shapes[s][2]},
+                                            {"remat_policy", policies[i]}};
+            const struct sim_prediction now = predict(arena, given, BASE_COUNT(given));
+            TEST_ROW("%s stages of %s: %s", shapes[s][0], shapes[s][1], policies[i]);
+            const bool all = s == 2 && i == 4; /* a chunk has 4 layers */
+            assert_true(all ? now.step_s >= step_s * (1 - 1e-9) : now.step_s > step_s);
+            assert_true(all ? now.memory.peak_bytes <= peak_bytes : now.memory.peak_bytes < peak_bytes);
+            if (all) assert_near(now.step_s, step_s, 1e-9 * step_s);
+            step_s = now.step_s, peak_bytes = now.memory.peak_bytes;
+        }
+    }
+}
+
+static void recomputed_layers_are_of_megatron_and_of_a_chunk(struct base_arena *arena)
+{
+    static const struct {
+        const char *software, *policy, *part;
+    } rows[] = {{"torchtitan", "full;layers:1", "of Megatron-LM and NeMo alone"},
+                {"megatron", "full;layers:5", "a chunk of a stage has 4; use 1 to 4"},
+                {"megatron", "full;layers:0", "layers"}};
+    for (int i = 0; i < BASE_COUNT(rows); i++) {
+        const char *const given[][2] = {
+            {"model", "llama3_8b:num_layers=16"}, {"topology", "h100:1x8"},         {"expert_parallel", "1"},
+            {"software", rows[i].software},       {"remat_policy", rows[i].policy}, {"num_microbatches", "4"}};
+        const struct sim_plan_text text = plan_of(given, BASE_COUNT(given));
+        struct sim_cache *cache = sim_cache_new(arena);
+        struct sim_plan plan;
+        struct base_error error;
+        TEST_ROW("%s %s", rows[i].software, rows[i].policy);
+        assert_fails(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error), BASE_INPUT,
+                     &error, rows[i].part);
+        sim_cache_free(cache);
+    }
+}
+
 static const struct test tests[] = {
+    TEST(recomputed_layers_are_a_part_of_full),
+    TEST(recomputed_layers_are_of_megatron_and_of_a_chunk),
     TEST(layouts_say_the_layers_of_pieces),
     TEST(layouts_that_cannot_be_are_refused),
     TEST(modules_are_recomputed),

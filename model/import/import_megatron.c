@@ -125,12 +125,14 @@ static enum base_status put_remat(struct import_draft *draft)
                              : "selective");
     else {
         const bool block = !strcmp(model_import_said(draft, ".recompute_method", "uniform"), "block");
-        if (block ? each > 0 && count < each : count > 1)
-            model_import_warn(
-                draft, model_import_slot(draft, ".recompute_layers")->place,
-                block ? "%lld layers of each stage are recomputed; the prediction recomputes all"
-                      : "inputs are saved once for each %lld layers; the prediction saves those of each layer",
-                (long long)count);
+        if (block && each > 0 && count < each)
+            return model_import_put(draft, "remat_policy",
+                                    base_print(draft->arena, "full;layers:%lld", (long long)count)),
+                   BASE_OK;
+        if (!block && count > 1)
+            model_import_warn(draft, model_import_slot(draft, ".recompute_layers")->place,
+                              "inputs are saved once for each %lld layers; the prediction saves those of each layer",
+                              (long long)count);
         model_import_put(draft, "remat_policy", "full");
     }
     return BASE_OK;

@@ -159,6 +159,7 @@ struct sim_plan {
     enum sim_memory_kind memory_kind;
     bool sequence_parallel;
     int remat_every;  /* of remat full: one layer of so many is checkpointed, the others not; 0: all are */
+    int remat_layers; /* of remat full: so many of each stage's chunk are checkpointed, the others not; 0: all are */
     bool is_unrolled; /* layers that the model has as a loop are none */
     bool scans;       /* layers are a loop of the compiled step; as the model has it, unless the plan says */
     enum sim_cpu_offload cpu_offload;
@@ -310,7 +311,7 @@ const char *sim_t5x_lacks(struct base_arena *arena, const struct sim_plan *plan,
 /* Padding unit of the embedding's rows in the plan's software. After the placement. */
 int64_t sim_vocabulary_multiple(const struct sim_plan *plan);
 enum model_division sim_plan_division(const struct sim_plan *plan); /* of its parameters */
-model_trait_set sim_plan_traits(const struct sim_plan *plan); /* of its software, with that dtype */
+model_trait_set sim_plan_traits(const struct sim_plan *plan);       /* of its software, with that dtype */
 /* The sizes of its dimensions, those of experts included but not those of decoding. BASE_INPUT: experts do not divide.
  */
 enum base_status sim_size_plan(const struct sim_plan *plan, int64_t *sizes, struct base_error *error);

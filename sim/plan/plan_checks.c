@@ -370,6 +370,27 @@ static int64_t saved_layer_step(const struct model_config *config)
     return step;
 }
 
+/* Megatron's --recompute-method block: of each stage's chunk, whose layers are as many everywhere. */
+static enum base_status check_block(const struct sim_plan *plan, struct base_error *error)
+{
+    const int64_t chunks = plan->pipeline.stages * plan->pipeline.chunks,
+                  layers = plan->config->num_decoder_layers + plan->config->num_encoder_layers;
+    if ((strncmp(plan->software, "megatron", 8) != 0 && strncmp(plan->software, "nemo", 4) != 0) ||
+        sim_is_executed(plan))
+        return base_fail(error, BASE_INPUT,
+                         "remat_policy: full;layers:%d: is of Megatron-LM and NeMo alone; use full, none or "
+                         "full;every:K",
+                         plan->remat_layers);
+    if (layers % chunks || plan->pipeline.layers)
+        return base_fail(error, BASE_INPUT,
+                         "remat_policy: full;layers:%d: needs as many layers in each stage; use full, or stages that "
+                         "divide %lld layers",
+                         plan->remat_layers, (long long)layers);
+    if (plan->remat_layers <= layers / chunks) return BASE_OK;
+    return base_fail(error, BASE_INPUT, "remat_policy: full;layers:%d: a chunk of a stage has %lld; use 1 to %lld",
+                     plan->remat_layers, (long long)(layers / chunks), (long long)(layers / chunks));
+}
+
 enum base_status sim_plan_check_saved_layers(const struct sim_plan *plan, struct base_error *error)
 {
     const int64_t layers = plan->options.remat == MODEL_REMAT_TENSORS ? plan->options.saved.layers : 0,
@@ -378,6 +399,7 @@ enum base_status sim_plan_check_saved_layers(const struct sim_plan *plan, struct
         return base_fail(error, BASE_INPUT,
                          "remat_policy: full;every:%d applies to whole stacks, and cannot be run; use full, or none",
                          plan->remat_every);
+    if (plan->remat_layers) return check_block(plan, error);
     if (!layers) return BASE_OK;
     if (plan->pipeline.stages > 1)
         return base_fail(error, BASE_INPUT,

@@ -85,6 +85,10 @@ static enum base_status read_value(const char *text, const struct sim_plan_key *
         plan->options.remat = MODEL_REMAT_FULL;
         return model_every_parse(text, &plan->remat_every, error);
     }
+    if (row == &sim_plan_keys[SIM_REMAT_POLICY] && model_is_block(text)) {
+        plan->options.remat = MODEL_REMAT_FULL;
+        return model_block_parse(text, &plan->remat_layers, error);
+    }
     if (row == &sim_plan_keys[SIM_REMAT_POLICY] && model_is_modules(text)) {
         plan->options.remat = MODEL_REMAT_NONE;
         return model_modules_parse(text, &plan->options.recomputed_modules, error);
@@ -136,6 +140,7 @@ enum base_status sim_plan_read_values(const struct sim_plan *usual, const struct
         plan->options.saved = usual->options.saved;
         plan->options.recomputed_modules = usual->options.recomputed_modules;
         plan->remat_every = usual->remat_every;
+        plan->remat_layers = usual->remat_layers;
     }
     for (int type = 0; type < BASE_COUNT(types); type++)
         for (int i = 0; i < given_count; i++) {
@@ -161,6 +166,8 @@ static const char *value_text(struct base_arena *arena, const struct sim_plan *p
             return model_modules_text(arena, plan->options.recomputed_modules);
         if (row == &sim_plan_keys[SIM_REMAT_POLICY] && plan->remat_every)
             return base_print(arena, "full;every:%d", plan->remat_every);
+        if (row == &sim_plan_keys[SIM_REMAT_POLICY] && plan->remat_layers)
+            return base_print(arena, "full;layers:%d", plan->remat_layers);
         for (int i = 0; i < SIM_MOST_WORDS && row->words[i].name; i++)
             if (row->words[i].value == load(plan, row)) text = row->words[i].name;
         return text;

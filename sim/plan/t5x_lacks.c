@@ -24,6 +24,7 @@ static int add_model(const struct sim_plan *plan, const char **out)
         {plan->options.remat == MODEL_REMAT_SELECTIVE, "remat_policy selective"},
         {plan->options.remat == MODEL_REMAT_TENSORS, "a remat_policy that names tensors"},
         {plan->remat_every > 0, "remat_policy full;every"},
+        {plan->remat_layers > 0, "remat_policy full;layers"},
         {!config->scan_layers && plan->options.remat != MODEL_REMAT_NONE &&
              plan->options.remat != MODEL_REMAT_SELECTIVE,
          "remat of a model that is not scanned"},

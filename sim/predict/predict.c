@@ -156,6 +156,7 @@ enum base_status sim_predict(struct sim_cache *cache, const struct sim_plan *pla
     begin_answer(detail);
     if (plan->pipeline.stages > 1) {
         BASE_TRY(sim_price_pipeline(cache, plan, p, detail, &priced, &answer.pipeline, error));
+        BASE_TRY(sim_price_other_stages(cache, plan, &priced, &answer.pipeline, error));
         BASE_TRY(topo_axes_add(&answer.mesh, "stage", plan->pipeline.stages, error));
     } else {
         int64_t *recomputed_layers = &answer.memory.rematerialized_layer_count;

@@ -179,6 +179,9 @@ void sim_price_stage_arena(const struct sim_executable_pipeline *pipeline, int s
 enum base_status sim_price_pipeline(struct sim_cache *cache, const struct sim_plan *plan, struct sim_cost_context *p,
                                     struct sim_detail *detail, struct sim_priced *out,
                                     struct sim_pipeline_answer *answer, struct base_error *error);
+/* rematerialization.c: then layers of its stages that the remat policy is not for. */
+enum base_status sim_price_other_stages(struct sim_cache *cache, const struct sim_plan *plan, struct sim_priced *priced,
+                                        struct sim_pipeline_answer *answer, struct base_error *error);
 
 /* ---- calibration (calibration.c): constants fitted to measurements ---- */
 

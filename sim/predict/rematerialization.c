@@ -1,6 +1,7 @@
 /* What is computed again in the backward pass beyond the plan's policy: layers that the policy is not for, and what the
  * compiler recomputes of a step that does not fit. Which arrays it takes, where memory is as compiled, is
  * sim/compile/peak_priority.c's to say. */
+#include "sim/predict/predict.h"
 #include "sim/predict/step_price.h"
 
 #include <math.h>
@@ -27,6 +28,27 @@ static void mix_curves(const struct sim_cost_context *others, struct sim_detail 
     sim_curve_mix(detail->curve, &curve, share);
 }
 
+/* The share of layers that another policy holds for; 0: of none. */
+static double other_share(const struct sim_plan *plan)
+{
+    const double all = (double)(plan->config->num_encoder_layers + plan->config->num_decoder_layers),
+                 chunks = (double)(plan->pipeline.stages * plan->pipeline.chunks);
+    const int64_t deepest = sim_deepest_stack(plan->config), saved = plan->options.saved.layers;
+    if (plan->options.remat == MODEL_REMAT_TENSORS) return saved ? (double)(deepest - saved) / (double)deepest : 0;
+    if (plan->remat_every) return 1 - floor(all / plan->remat_every) / all;
+    return plan->remat_layers ? 1 - plan->remat_layers * chunks / all : 0;
+}
+
+static struct sim_plan with_other_policy(const struct sim_plan *plan)
+{
+    struct sim_plan others = *plan;
+    struct model_saved *saved = &others.options.saved;
+    *saved = (struct model_saved){.device = saved->device & 1u << MODEL_SAVED_LAYER_INPUT,
+                                  .host = saved->host & 1u << MODEL_SAVED_LAYER_INPUT};
+    if (plan->options.remat != MODEL_REMAT_TENSORS) others.options.remat = MODEL_REMAT_NONE;
+    return others;
+}
+
 /* Layers beyond those that the policy by tensor is for save their input alone; those that are not checkpointed, all.
  * Loops over layers take what an iteration takes times their number, so that a stack of two kinds of layers takes a
  * share of what a stack of either takes. Of its memory that is no less than it needs, since the two may peak at
@@ -34,24 +56,34 @@ static void mix_curves(const struct sim_cost_context *others, struct sim_detail 
 enum base_status sim_price_other_layers(struct sim_cache *cache, const struct sim_plan *plan, struct sim_priced *priced,
                                         struct sim_detail *detail, struct base_error *error)
 {
-    const int64_t deepest = sim_deepest_stack(plan->config);
-    struct sim_plan others = *plan;
-    struct model_saved *saved = &others.options.saved;
+    const struct sim_plan others = with_other_policy(plan);
+    const struct sim_recomputed as_planned = {.remat = others.options.remat};
+    const double share = other_share(plan);
     struct sim_cost_context q;
     struct sim_priced all;
     struct sim_detail work = {.arena = NULL}; /* lists nothing, and has the work added up */
-    const bool by_name = plan->options.remat == MODEL_REMAT_TENSORS;
-    if (by_name ? !saved->layers || saved->layers == deepest : !plan->remat_every) return BASE_OK;
-    const double all_layers = (double)(plan->config->num_encoder_layers + plan->config->num_decoder_layers),
-                 share = by_name ? (double)(deepest - saved->layers) / (double)deepest
-                                 : 1 - floor(all_layers / plan->remat_every) / all_layers;
-    *saved = (struct model_saved){.device = saved->device & 1u << MODEL_SAVED_LAYER_INPUT,
-                                  .host = saved->host & 1u << MODEL_SAVED_LAYER_INPUT};
-    others.options.remat = by_name ? MODEL_REMAT_TENSORS : MODEL_REMAT_NONE;
-    const struct sim_recomputed as_planned = {.remat = others.options.remat};
+    if (share <= 0) return BASE_OK;
     BASE_TRY(sim_price_step(cache, &others, &as_planned, &q, detail ? &work : NULL, &all, error));
     mix(priced, &all, share);
     mix_curves(&q, detail, share);
+    return BASE_OK;
+}
+
+/* The same of a pipeline, whose stages have that share each. */
+enum base_status sim_price_other_stages(struct sim_cache *cache, const struct sim_plan *plan, struct sim_priced *priced,
+                                        struct sim_pipeline_answer *answer, struct base_error *error)
+{
+    const struct sim_plan others = with_other_policy(plan);
+    const double share = other_share(plan);
+    struct sim_cost_context q;
+    struct sim_priced all;
+    struct sim_pipeline_answer its;
+    if (share <= 0) return BASE_OK;
+    BASE_TRY(sim_price_pipeline(cache, &others, &q, NULL, &all, &its, error));
+    mix(priced, &all, share);
+    answer->bubble_s += share * (its.bubble_s - answer->bubble_s);
+    answer->message_s += share * (its.message_s - answer->message_s);
+    answer->worst_peak_bytes += (int64_t)(share * (double)(its.worst_peak_bytes - answer->worst_peak_bytes));
     return BASE_OK;
 }
 
