@@ -28,7 +28,11 @@ static const struct {
                 {"mistralnemo", "mistralnemo12b"},
                 {"bloom", "bloom176b"},
                 {"deepseekr1", "deepseekv3"},
-                {"dbrx", "dbrx132b"}};
+                {"dbrx", "dbrx132b"},
+                {"deepseek3671b", "deepseekv3"}, /* MaxText's */
+                {"deepseek2236b", "deepseekv2"},
+                {"deepseek216b", "deepseekv2lite"},
+                {"kimik21t", "kimik2"}};
 
 /* Endings that do not change a model's size: tuning, release, storage. */
 static const char *const endings[] = {"instruct", "chat", "base", "it",   "pt",   "hf",   "4k",

@@ -25,8 +25,9 @@ static const struct {
     {"maxtext", "max_target_length", ""},
     {"maxtext", "base_config", "base.yml"},
     {"maxtext", "logical_axis_rules", "activation_"},
-    {"maxtext", "axText", "model_name="},
+    {"maxtext", "MaxText", "train"},
     {"maxtext", "maxtext", "model_name="},
+    {"maxtext", "maxtext.trainers", ""},
     {"nanotron", "tokens", "batch_accumulation_per_replica"},
     {"nanotron", "model_config", "num_hidden_layers"},
     {"torchtitan", "[training]", ""},
@@ -89,6 +90,12 @@ static enum base_status take_arguments(struct import_draft *draft, const char *k
     for (int i = 1; i < words->count; i++) {
         const char *word = words->items[i].text, *equals = strchr(word, '=');
         const struct model_gin_place place = {file, words->items[i].line};
+        if (is_kind(kind, "maxtext") &&
+            (base_ends_in(word, "benchmark_runner.py") || base_ends_in(word, "benchmark_runner")))
+            return base_fail(draft->error, BASE_INPUT,
+                             "%.300s:%d: benchmark_runner takes its settings from Python; give the command line of "
+                             "MaxText.train that it starts",
+                             file, words->items[i].line);
         if (is_kind(kind, "maxtext") && !equals && *word != '-' &&
             (base_ends_in(word, ".yml") || base_ends_in(word, ".yaml")) && !base_ends_in(word, "base.yml"))
             draft->base_file = word;
@@ -178,9 +185,27 @@ static enum base_status read_script(struct import_draft *draft, const char *kind
     return BASE_OK;
 }
 
+/* The environment of a container, as a list of names and values. */
+static enum base_status take_environment(struct import_draft *draft, int first)
+{
+    static const char ending[] = ".name";
+    for (int i = first; i < draft->settings.count; i++) {
+        const struct import_setting *setting = &draft->settings.items[i];
+        const char *inside = strstr(setting->name, ".env.");
+        if (!inside || !base_ends_in(setting->name, ending)) continue;
+        const int length = (int)(strlen(setting->name) - strlen(ending));
+        const struct import_setting *value =
+            model_import_find(&draft->settings, base_print(draft->arena, "%.*s.value", length, setting->name));
+        if (value) BASE_TRY(model_import_shell_set(&draft->shell, setting->value, value->value, value->place.line));
+    }
+    return BASE_OK;
+}
+
 /* Commands in a manifest of Kubernetes and the like: a text, or a list of words. */
 static enum base_status take_commands(struct import_draft *draft, const char *kind, const char *path, int first)
 {
+    draft->shell.error = draft->error;
+    BASE_TRY(take_environment(draft, first));
     for (int i = first, end = draft->settings.count; i < end; i++) {
         const struct import_setting setting = draft->settings.items[i];
         const struct base_json *list = NULL;
