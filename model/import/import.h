@@ -33,7 +33,7 @@ struct model_import_request {
 };
 
 /* Names of the kinds, as --from takes them. */
-enum { MODEL_IMPORT_KINDS = 12 };
+enum { MODEL_IMPORT_KINDS = 14 };
 extern const char *const model_import_kinds[MODEL_IMPORT_KINDS];
 
 /* True if the file's content starts a supported software. JSON plans and gin do not count. */

@@ -45,6 +45,8 @@ void model_import_warn(struct import_draft *draft, struct model_gin_place place,
     __attribute__((format(printf, 3, 4)));
 enum base_status model_import_fail(const struct import_draft *draft, const struct import_slot *slot, const char *format,
                                    ...) __attribute__((format(printf, 3, 4)));
+/* True if a setting is one of a plan or a model, by the rows of import_keys.csv. */
+bool model_import_says_plan(const struct import_settings *settings);
 /* Each setting by its row of import_keys.csv. BASE_INPUT: a value that its row does not know. */
 enum base_status model_import_take(struct import_draft *draft);
 /* Fills omitted values from the rows of import_defaults.csv. */
@@ -53,6 +55,8 @@ void model_import_defaults(struct import_draft *draft);
 /* ---- from slots to plan keys ---- */
 
 enum base_status model_import_maxtext(struct import_draft *draft);  /* import_maxtext.c: mesh, rules, remat */
+enum base_status model_import_easylm(struct import_draft *draft);   /* import_jax.c: mesh, batch */
+enum base_status model_import_axlearn(struct import_draft *draft);  /* import_jax.c: mesh, the MLP's width */
 void model_import_rules(struct import_draft *draft);                /* import_rules.c: MaxText's axis rules */
 enum base_status model_import_layout(struct import_draft *draft);   /* import_layout.c: degrees and batch, of PyTorch */
 enum base_status model_import_megatron(struct import_draft *draft); /* import_megatron.c: its defaults */

@@ -4,9 +4,9 @@
 
 #include <string.h>
 
-const char *const model_import_kinds[MODEL_IMPORT_KINDS] = {"maxtext",      "megatron",  "nemo",         "torchtitan",
-                                                            "nanotron",     "deepspeed", "transformers", "accelerate",
-                                                            "llamafactory", "axolotl",   "fsdp",         "levanter"};
+const char *const model_import_kinds[MODEL_IMPORT_KINDS] = {
+    "maxtext",    "megatron",     "nemo",    "torchtitan", "nanotron", "deepspeed", "transformers",
+    "accelerate", "llamafactory", "axolotl", "fsdp",       "levanter", "easylm",    "axlearn"};
 
 static bool is_kind(const char *kind, const char *name)
 {
@@ -17,6 +17,9 @@ static bool is_kind(const char *kind, const char *name)
 static const struct {
     const char *kind, *a, *b;
 } marks[] = {
+    {"easylm", "EasyLM.models", "_train"},
+    {"easylm", "--mesh_dim", "--load_llama_config"},
+    {"axlearn", "mesh_axis_names[0]: ", "mesh_shape"},
     {"megatron", "--tensor-model-parallel-size", ""},
     {"megatron", "--num-attention-heads", "--hidden-size"},
     {"maxtext", "per_device_batch_size", ""},
@@ -77,7 +80,7 @@ bool model_import_recognises(struct base_arena *arena, const char *path)
 /* An argument that is a command line itself: of xpk, srun bash -c and the like. */
 static bool is_command_line(const char *word)
 {
-    return strchr(word, ' ') && (strstr(word, ".py ") || strstr(word, ".train ")) &&
+    return strchr(word, ' ') && (strstr(word, ".py ") || strstr(word, ".train ") || strstr(word, "_train ")) &&
            (strstr(word, " --") || strchr(word, '='));
 }
 
@@ -230,6 +233,16 @@ static enum base_status take_commands(struct import_draft *draft, const char *ki
     return BASE_OK;
 }
 
+/* A script whose own commands say nothing: its functions and the scripts that it writes, which others call. */
+static enum base_status read_bodies(struct import_draft *draft, const char *kind, const char *path)
+{
+    for (int b = 0, end = draft->shell.body_count; b < end; b++) {
+        const struct import_body body = draft->shell.bodies[b];
+        BASE_TRY(read_script(draft, kind, path, body.text, body.line, 1));
+    }
+    return BASE_OK;
+}
+
 /* Slurm's directives say how many processes srun starts, where no launcher in the script does. */
 static enum base_status take_processes(struct import_draft *draft, const char *kind, const char *path)
 {
@@ -261,7 +274,8 @@ static enum base_status read_one(struct import_draft *draft, const char *path, c
     if (!kind)
         return base_fail(draft->error, BASE_INPUT,
                          "%.300s: cannot tell the software; use --from maxtext, megatron, torchtitan, nanotron, "
-                         "deepspeed, transformers, accelerate, axolotl, llamafactory, fsdp, nemo or gin",
+                         "deepspeed, transformers, accelerate, axolotl, llamafactory, fsdp, nemo, levanter, easylm, "
+                         "axlearn or gin",
                          path);
     if (!draft->kind || is_kind(draft->kind, "accelerate") ||
         (is_kind(draft->kind, "transformers") && is_kind(kind, "deepspeed")))
@@ -281,8 +295,10 @@ static enum base_status read_one(struct import_draft *draft, const char *path, c
         BASE_TRY(model_import_yaml(&draft->settings, kind, path, text, length, draft->error));
         return take_commands(draft, kind, path, first);
     }
+    if (is_kind(kind, "axlearn")) return model_import_printed(&draft->settings, kind, path, text, length, draft->error);
     if (strstr(text, "--") || strchr(text, '=')) {
         BASE_TRY(read_script(draft, kind, path, text, 1, 0));
+        if (!model_import_says_plan(&draft->settings)) BASE_TRY(read_bodies(draft, kind, path));
         return take_processes(draft, kind, path);
     }
     return model_import_yaml(&draft->settings, kind, path, text, length, draft->error);
@@ -340,7 +356,10 @@ static enum base_status finish(struct import_draft *draft)
     if (lacks)
         return base_fail(draft->error, BASE_INPUT,
                          "%.200s has settings that the command line lacks; give it, too, before the script", lacks);
-    if (is_kind(draft->kind, "maxtext")) BASE_TRY(model_import_maxtext(draft));
+    const bool easylm = is_kind(draft->kind, "easylm"), axlearn = is_kind(draft->kind, "axlearn");
+    if (easylm) BASE_TRY(model_import_easylm(draft));
+    if (axlearn) BASE_TRY(model_import_axlearn(draft));
+    if (easylm || axlearn || is_kind(draft->kind, "maxtext")) BASE_TRY(model_import_maxtext(draft));
     else {
         if (megatron) BASE_TRY(model_import_megatron(draft));
         model_import_torch(draft);
@@ -368,6 +387,7 @@ static enum base_status finish(struct import_draft *draft)
                      model_import_slot(draft, ".core") ? "megatron"
                      : deep                            ? (megatron ? "megatron_deepspeed" : "deepspeed")
                      : hugging                         ? "transformers"
+                     : easylm                          ? "maxtext"
                                                        : draft->kind);
     BASE_TRY(model_import_model(draft));
     return is_kind(draft->kind, "torchtitan") ? model_import_chunks(draft) : BASE_OK;

@@ -167,6 +167,7 @@ static enum base_status refuse_sizes(struct import_draft *draft)
 
 enum base_status model_import_maxtext(struct import_draft *draft)
 {
+    const bool own = !strcmp(draft->kind, "maxtext"); /* others have its meshes */
     const char *quantized = model_import_said(draft, ".quantization", NULL),
                *heads = model_import_said(draft, ".heads", NULL); /* of queries and keys, until 2023 */
     if (heads) model_import_put(draft, "model.num_heads", heads);
@@ -174,11 +175,11 @@ enum base_status model_import_maxtext(struct import_draft *draft)
     model_import_defaults(draft);
     model_import_rules(draft);
     const int64_t slices = draft->slice_count && has_dcn(draft) ? draft->slice_count : 1;
-    BASE_TRY(refuse_sizes(draft));
+    if (own) BASE_TRY(refuse_sizes(draft));
     BASE_TRY(put_mesh(draft, "ici", "ici_mesh", draft->device_count / slices));
     if (slices > 1) BASE_TRY(put_mesh(draft, "dcn", "dcn_mesh", slices));
-    BASE_TRY(put_batch(draft));
-    BASE_TRY(put_remat(draft));
+    if (own) BASE_TRY(put_batch(draft));
+    if (own) BASE_TRY(put_remat(draft));
     if (quantized) model_import_put(draft, "dtype", quantized);
     return scale_model(draft);
 }

@@ -38,8 +38,9 @@ const char *model_import_name(struct base_arena *arena, const char *text, size_t
 
 typedef enum base_status import_reader(struct import_settings *settings, const char *kind, const char *file,
                                        const char *text, size_t length, struct base_error *error);
-import_reader model_import_yaml; /* yaml_reader.c, the door to libyaml; JSON, too */
-import_reader model_import_toml; /* toml_reader.c */
+import_reader model_import_yaml;    /* yaml_reader.c, the door to libyaml; JSON, too */
+import_reader model_import_toml;    /* toml_reader.c */
+import_reader model_import_printed; /* import_jax.c: AXLearn's configuration */
 
 /* ---- shell: the command that a script starts (shell.c), its words (shell_words.c), variables and $(( )) ---- */
 

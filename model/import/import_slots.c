@@ -159,6 +159,16 @@ static int find_row(const char *kind, const char *name)
     return -1;
 }
 
+bool model_import_says_plan(const struct import_settings *settings)
+{
+    for (int i = 0; i < settings->count; i++) {
+        const int row = find_row(settings->items[i].kind, settings->items[i].name);
+        const char *to = row < 0 ? "" : field(row, TO);
+        if (*to && *to != '!' && !strstr(".gpus .nodes .world", to)) return true;
+    }
+    return false;
+}
+
 static void note(struct import_draft *draft, const struct import_setting *setting, const char *what)
 {
     if (draft->note_count < IMPORT_MOST_NOTES)
