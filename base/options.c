@@ -6,11 +6,19 @@
 
 enum { MOST_OPTIONS = 128 };
 
+/* --batch_size is --batch-size. */
+static bool is_spelled(const char *option, const char *given, size_t length)
+{
+    for (size_t i = 0; i < length; i++)
+        if (option[i] != (given[i] == '_' ? '-' : given[i])) return false;
+    return true;
+}
+
 /* Finds an option by its name, or by another software's word if the command has no option of that name. */
 static int find_option(const struct base_option *options, int count, const char *name, size_t length)
 {
     for (int i = 0; i < count; i++)
-        if (strlen(options[i].name) == length && !strncmp(options[i].name, name, length)) return i;
+        if (strlen(options[i].name) == length && is_spelled(options[i].name, name, length)) return i;
     const char *meant = base_synonym("option", name, length, BASE_TAKEN);
     for (int i = 0; meant && i < count; i++)
         if (!strcmp(options[i].name, meant)) return i;

@@ -17,7 +17,8 @@ static void unknown_command(struct base_arena *arena, const char *name, struct b
         base_fail(error, BASE_USAGE, "%s is no command; a command's name comes first, as in mesh", name);
         return;
     }
-    const char *nearest = base_nearest(name, names, known), *what = *name == '-' ? "option" : "command";
+    const char *what = *name == '-' ? "option" : "command",
+               *nearest = *name == '-' ? base_nearest(name, names, known) : base_meant(what, name, names, known);
     if (nearest)
         base_fail(error, BASE_USAGE, "unknown %s \"%.60s\"; did you mean %s? `meshwright --help` lists all", what, name,
                   nearest);

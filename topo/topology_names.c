@@ -46,10 +46,11 @@ static enum base_status unknown_name(const char *name, struct base_error *error)
     const struct topo_slice *slices = topo_slices(&slice_count);
     for (int i = 0; i < chip_count && count < MOST_NAMES; i++) names[count++] = chips[i].name;
     for (int i = 0; i < slice_count && count < MOST_NAMES; i++) names[count++] = slices[i].accelerator_type;
-    const char *nearest = base_nearest(name, names, count);
+    const char *meant = base_synonym("topology", name, strlen(name), BASE_SUGGESTED),
+               *nearest = meant ? meant : base_nearest(name, names, count);
     char of_size[200] = "";
     list_of_size(name, of_size, sizeof of_size);
-    if (*of_size)
+    if (*of_size && !meant)
         return base_fail(error, BASE_INPUT,
                          "no such accelerator type; use one of that size, %s, or a shape of chips such as v4:4x4x8",
                          of_size);
@@ -99,7 +100,8 @@ void topo_as_catalogued(char *name)
 {
     static const struct {
         const char *theirs, *ours;
-    } beginnings[] = {{"tpu_v", "v"}, {"tpu-v", "v"}, {"tpuv", "v"}, {"v5litepod", "v5e"}, {"v5lite", "v5e"}};
+    } beginnings[] = {{"tpu_v", "v"},       {"tpu-v", "v"},    {"tpuv", "v"},       {"tpu v", "v"},
+                      {"v5litepod", "v5e"}, {"v5lite", "v5e"}, {"trillium", "v6e"}, {"ironwood", "tpu7x"}};
     for (char *at = name; *at && *at != ':'; at++) *at = (char)tolower((unsigned char)*at);
     for (int i = 0; i < BASE_COUNT(beginnings); i++) {
         size_t theirs = strlen(beginnings[i].theirs), ours = strlen(beginnings[i].ours);

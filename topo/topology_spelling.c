@@ -161,10 +161,32 @@ enum base_status topo_refuse_counted(struct base_arena *arena, const char *text,
                      (long long)count, each, chip->name, (long long)(count / each), each, chip->name);
 }
 
+/* "2x8 H100", "16 nodes of 8 H100", "2 nodes x 8xA100-80GB"; NULL: it is no such. */
+static const char *nodes_of(struct base_arena *arena, const char *text)
+{
+    char *at;
+    const long nodes = strtol(text, &at, 10);
+    if (!isdigit((unsigned char)*text) || nodes < 1 || nodes > MOST_COUNT) return NULL;
+    at += strspn(at, " ");
+    const bool said = !strncmp(at, "node", 4);
+    if (said) at += strcspn(at, " "), at += strspn(at, " ");
+    if (said && !strncmp(at, "of ", 3)) at += 3;
+    if (*at == 'x' || *at == '*') at++;
+    else if (!said) return NULL;
+    at += strspn(at, " ");
+    if (!isdigit((unsigned char)*at)) return NULL;
+    const long each = strtol(at, &at, 10);
+    at += strspn(at, " ");
+    if (*at == 'x' || *at == '*') at++;
+    const struct topo_chip *chip = each < 1 || each > 1024 ? NULL : chip_spelled(at, strlen(at));
+    return chip && chip->kind == TOPO_GPU ? base_print(arena, "%s:%ldx%ld", chip->name, nodes, each) : NULL;
+}
+
 /* The counted items as a topology, for example the slices of "8 x v5e-256"; NULL: not a count. */
 static const char *counted(struct base_arena *arena, const char *text)
 {
-    const char *name;
+    const char *name, *nodes = nodes_of(arena, text);
+    if (nodes) return nodes;
     const int64_t count = count_beside(arena, text, &name);
     if (!count || !*name) return NULL;
     char *lower = base_copy(arena, name);
