@@ -15,14 +15,7 @@ struct question {
 typedef enum base_status draw_document(struct base_arena *arena, const struct plots_request *request,
                                        struct plots_picture *out, struct base_error *error);
 
-static enum base_status draw_comparison(const struct question *q, struct plots_picture *out, struct base_error *error)
-{
-    struct plots_comparison comparison;
-    BASE_TRY(plots_comparison_read(q->context->arena, q->inputs[0], &comparison, error));
-    return plots_comparison_draw(q->context->arena, &comparison, q->format, out, error);
-}
-
-/* A chart of the same table that may find nothing to draw. */
+/* A chart of a sweep's table, in which it may find nothing to draw. */
 static enum base_status draw_table(const struct question *q,
                                    enum base_status (*draw)(struct base_arena *arena,
                                                             const struct plots_comparison *comparison,
@@ -34,6 +27,11 @@ static enum base_status draw_table(const struct question *q,
     BASE_TRY(plots_comparison_read(q->context->arena, q->inputs[0], &comparison, error));
     enum base_status status = draw(q->context->arena, &comparison, q->format, 0, out, error);
     return status == BASE_OK ? status : base_fail_in(error, "%s", q->inputs[0]);
+}
+
+static enum base_status draw_comparison(const struct question *q, struct plots_picture *out, struct base_error *error)
+{
+    return draw_table(q, plots_comparison_draw, out, error);
 }
 
 static enum base_status draw_trust(const struct question *q, struct plots_picture *out, struct base_error *error)

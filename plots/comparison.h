@@ -1,4 +1,4 @@
-/* Shared by both forms of the comparison (pairs of bars, scatter): the finding, and a row's label. */
+/* Shared by the charts of a sweep's table: the finding, and a row's label. */
 #ifndef PLOTS_COMPARISON_H
 #define PLOTS_COMPARISON_H
 
@@ -52,8 +52,5 @@ const char *plots_row_words(struct base_arena *arena, const struct plots_compari
 const char *plots_model_words(struct base_arena *arena, const char *model, const char **rest);
 
 void plots_comparison_bars(struct plots_canvas *canvas, const struct plots_comparison *comparison);
-void plots_comparison_scatter(struct plots_canvas *canvas, const struct plots_comparison *comparison);
-/* The form that suits the number of rows, on a fresh canvas. */
-void plots_comparison_lay_out(struct plots_canvas *canvas, const struct plots_comparison *comparison);
 
 #endif

@@ -1,6 +1,7 @@
 /* One row per plan: a label with its differences, the measured bar (solid) above the predicted one (hollow), the error.
  */
 #include "plots/comparison.h"
+#include "plots/search_document.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -365,4 +366,15 @@ void plots_comparison_bars(struct plots_canvas *canvas, const struct plots_compa
     y = draw_key(&place, y + 12);
     for (int s = 0; s < count; s++) y = draw_section(&place, &sections[s], y + (s ? 16 : 0));
     canvas->height_px = y + PLOTS_MARGIN_PX;
+}
+
+enum base_status plots_comparison_draw(struct base_arena *arena, const struct plots_comparison *comparison,
+                                       enum plots_format format, double width_px, struct plots_picture *out,
+                                       struct base_error *error)
+{
+    enum { MOST_ROWS_IN_BARS = 60 };
+    struct plots_canvas canvas = {.arena = arena};
+    if (comparison->count > MOST_ROWS_IN_BARS) return plots_parity(arena, comparison, format, width_px, out, error);
+    plots_comparison_bars(&canvas, comparison);
+    return plots_finish(&canvas, format, comparison->count, out, error);
 }

@@ -148,6 +148,14 @@ static void name_furthest(struct plots_canvas *canvas, const struct parity *p, d
     }
 }
 
+static const char *verdict_words(struct base_arena *arena, const struct plots_comparison *comparison)
+{
+    const struct plots_finding f = plots_find(arena, comparison);
+    if (!f.exceeded_count && !f.false_alarm_count) return "";
+    return base_print(arena, "; of %d that ran out of memory %d were predicted to, and %d of those that ran",
+                      f.exceeded_count, f.exceeded_right_count, f.false_alarm_count);
+}
+
 enum base_status plots_parity(struct base_arena *arena, const struct plots_comparison *comparison,
                               enum plots_format format, double width_px, struct plots_picture *out,
                               struct base_error *error)
@@ -160,8 +168,8 @@ enum base_status plots_parity(struct base_arena *arena, const struct plots_compa
         &canvas,
         base_print(arena, "%d of %d predicted step times are within %.0f %% of the measurement, all within %.1f %%",
                    p.count - p.far_count, p.count, 100 * plots_large_error_frac, 100 * p.widest_frac),
-        base_print(arena, "tokens per second, a dot a run; of %d rows %d are not both measured and predicted",
-                   comparison->count, comparison->count - p.count));
+        base_print(arena, "tokens per second, a dot a run; of %d rows %d are not both measured and predicted%s",
+                   comparison->count, comparison->count - p.count, verdict_words(arena, comparison)));
     const struct plots_key keys[] = {
         {base_print(arena, "within %.0f %%", 100 * plots_large_error_frac), near_look},
         {"further off", far_look},

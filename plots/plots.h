@@ -57,10 +57,10 @@ struct plots_comparison {
  * is no number, or there is no row. */
 enum base_status plots_comparison_read(struct base_arena *arena, const char *path, struct plots_comparison *out,
                                        struct base_error *error);
-/* Up to 60 rows get a pair of bars each; more become a scatter of errors over speed, with every row in its counts.
- * At least one row. */
+/* Up to 60 rows get a pair of bars each; more are drawn as plots_parity draws them. At least one row. */
 enum base_status plots_comparison_draw(struct base_arena *arena, const struct plots_comparison *comparison,
-                                       enum plots_format format, struct plots_picture *out, struct base_error *error);
+                                       enum plots_format format, double width_px, struct plots_picture *out,
+                                       struct base_error *error);
 
 /* Errors of step time by kind of plan; width_px 0: 700. BASE_INPUT: no row is measured and predicted. */
 enum base_status plots_trust(struct base_arena *arena, const struct plots_comparison *comparison,
