@@ -31,13 +31,13 @@ const cloud = (title, rows, [xKey, xName], [yKey, yName], { line: limit, equal, 
     ticks(y0, y1).map((v) => [draw("line", { class: "grid", x1: left, x2: width - 16, y1: y(v), y2: y(v) }), text(left - 6, y(v) + 4, cell(yKey, v), { "text-anchor": "end" })]), ticks(x0, x1).map((v) => text(x(v), height - 30, cell(xKey, v), { "text-anchor": "middle" })),
     text(left, 12, yName), text((left + width) / 2, height - 8, xName, { "text-anchor": "middle" }), limit ? [draw("line", { class: "capacity", x1: x(limit), x2: x(limit), y1: 18, y2: height - 48 }), text(x(limit) - 4, 28, "capacity", { "text-anchor": "end" })] : null,
     equal ? draw("line", { class: "pointer", x1: x(x0), y1: y(x0), x2: x(x1), y2: y(x1) }) : null,
-    dots.map((row) => draw("circle", { cx: x(row[xKey]).toFixed(1), cy: y(row[yKey]).toFixed(1), r: 4, class: "dot", opacity: limit && row[xKey] > limit ? 0.3 : 0.75, onclick: taken ? () => taken(row) : null }, draw("title", {}, row.said)))])),
+    dots.map((row) => draw("circle", { cx: x(row[xKey]).toFixed(1), cy: y(row[yKey]).toFixed(1), r: 4, class: "dot", opacity: (limit && row[xKey] > limit) || (row.decided_by || "prediction") !== "prediction" ? 0.25 : 0.75, onclick: taken ? () => taken(row) : null }, draw("title", {}, row.said)))])),
     rows.length > dots.length ? make("p", { class: "note" }, `${dots.length} of ${rows.length} are drawn.`) : null]);
 };
 
 /* Each plan as a line over the keys in which plans differ: what the fast ones have in common. */
-const parallels = (list, taken) => {
-  const rows = list.filter((row) => row.tokens_per_s > 0).sort((a, b) => b.tokens_per_s - a.tokens_per_s).slice(0, 200).reverse(), keys = [...new Set(rows.flatMap((row) => Object.keys(row)))].filter((key) => optionOf[key] && new Set(rows.map((row) => String(row[key]))).size > 1);
+const parallels = (list, capacity, taken) => {
+  const rows = list.filter((row) => row.tokens_per_s > 0 && row.peak_bytes <= capacity && row.decided_by === "prediction").sort((a, b) => b.tokens_per_s - a.tokens_per_s).slice(0, 200).reverse(), keys = [...new Set(rows.flatMap((row) => Object.keys(row)))].filter((key) => optionOf[key] && new Set(rows.map((row) => String(row[key]))).size > 1);
   if (rows.length < 3 || !keys.length) return null;
   const width = Math.max(wide(), 110 * (keys.length + 2)), height = 260, axes = [...keys, "peak_bytes", "tokens_per_s"], x = (i) => 50 + (width - 130) * i / (axes.length - 1), most = Math.max(...rows.map((row) => row.tokens_per_s)), least = Math.min(...rows.map((row) => row.tokens_per_s));
   const scales = axes.map((key) => {
@@ -72,6 +72,6 @@ const listCaptions = { best_at_risk: "Speed against the risk of not fitting", ti
 const drawLists = (d) => [d.search ? [make("h3", {}, `${entries.length ? `The best of ${count(d.search.space_count)} plans` : `None of ${count(d.search.space_count)} plans fits`}${d.search.proven_optimal ? ", proven" : ""}`), factList(d.search)] : null,
   entries.length ? listTable("Plans", entries.map((e) => ({ name: e.name, plan: e.plan, tokens_per_s: e.answer.throughput.tokens_per_s, step_s: e.answer.time.step_s, latency_s: e.answer.latency_s, peak_bytes: e.answer.memory.peak_bytes, capacity_bytes: e.answer.memory.capacity_bytes, fits: e.answer.fits, price: (e.answer.training || {}).price }))) : null,
   entries.length > 1 ? make("p", { class: "tools" }, entries.map((e, i) => button(e.name || `plan ${i + 1}`, () => take(planFrom(e.plan))))) : null,
-  d.looked_at ? cloud("What was looked at", lookedAt(d.looked_at), ["peak_bytes", "memory of a device"], ["tokens_per_s", "tokens/s"], { line: d.looked_at.capacity_bytes, take: turns ? takeLooked : null }) : null, d.looked_at ? parallels(lookedAt(d.looked_at).filter((row) => row.peak_bytes <= d.looked_at.capacity_bytes)) : null,
+  d.looked_at ? cloud("What was looked at. Pale: does not fit, or ruled out by a bound", lookedAt(d.looked_at), ["peak_bytes", "memory of a device"], ["tokens_per_s", "tokens/s"], { line: d.looked_at.capacity_bytes, take: turns ? takeLooked : null }) : null, d.looked_at ? parallels(lookedAt(d.looked_at), d.looked_at.capacity_bytes) : null,
   Object.entries({ ...d, ...(d.why_best_beats_second || {}), refusals: (d.search || {}).refusals }).filter(([key, list]) => Array.isArray(list) && list.length && typeof list[0] === "object" && !["plans", "answers", "topologies"].includes(key)).map(([key, list]) => listTable(listCaptions[key] || named(key), list))];
 const drawFound = () => found.sweep ? drawSweep(found) : [!entries.length ? factList(found) : null, drawLists(found)];

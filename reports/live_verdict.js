@@ -68,11 +68,11 @@ const remedies = (d) => {
     return option ? [option, part.slice(at + 1)] : null;
   }).filter((pair) => pair));
   return make("section", { class: "remedies" }, [make("h3", {}, "What would make it fit"), make("ul", {}, list.slice(0, 6).map((c) =>
-    make("li", {}, [button(c.change, () => go(changesOf(c.change))), ` ${count(c.tokens_per_s)} tokens/s, ${bytes(c.peak_bytes)}${c.tight ? ", tight" : ""}`])))]);
+    make("li", {}, [button(Object.entries(changesOf(c.change)).map(([o, v]) => `${label(o)} ${valueWords(o, v)}`).join(", ") || c.change, () => go(changesOf(c.change))), ` ${count(c.tokens_per_s)} tokens/s, ${bytes(c.peak_bytes)}${c.tight ? ", tight" : ""}`])))]);
 };
 
 const drawVerdict = (d, pin) => {
-  const m = d.memory, t = d.time, s = d.throughput, before = pin && pin.plan !== plan ? pin.answer : null;
+  const m = d.memory, t = d.time, s = d.throughput, before = pin && addressOf(pin.plan) !== addressOf(plan) ? pin.answer : null;
   return [
     make("h2", { class: d.fits === false ? "bad" : "fits", id: "headline" }, headline(d)),
     against(d, pin),
@@ -81,7 +81,7 @@ const drawVerdict = (d, pin) => {
       s.mfu_frac === undefined || s.mfu_frac === null ? null : fact("MFU", percent(s.mfu_frac), "model FLOP over the peak", before && before.throughput.mfu_frac ? change(s.mfu_frac, before.throughput.mfu_frac) : null),
       d.training ? fact("the training", d.training.price > 0 ? "$ " + count(d.training.price) : seconds(d.training.wall_s), `${count(d.training.train_tokens)} tokens: ${whole(d.training.steps)} steps, ${seconds(d.training.wall_s)}, ${count(d.training.device_hours)} device hours`, before && before.training ? change(d.training.price || d.training.wall_s, before.training.price || before.training.wall_s) : null) : null,
       d.loss ? fact("loss", d.loss.at(-1).toPrecision(5), `after ${d.loss.length} step${d.loss.length === 1 ? "" : "s"}; ${d.loss[0].toPrecision(5)} at first`)
-        : d.fits_probability_frac === undefined || d.fits_probability_frac === null ? null : fact("fits with probability", percent(d.fits_probability_frac), d.confidence && d.confidence.includes("uncalibrated") ? "uncalibrated" : null),
+        : d.fits_probability_frac === undefined || d.fits_probability_frac === null ? null : fact("likely to fit", percent(d.fits_probability_frac), d.confidence && d.confidence.includes("uncalibrated") ? "uncalibrated" : null),
     ]),
     make("h3", {}, "Memory of a device at the peak"),
     bar("Memory of a device", partsOf(m, memoryParts), { whole: m.peak_bytes, line: m.capacity_bytes, lo: (m.peak_interval_bytes || [])[0], hi: (m.peak_interval_bytes || [])[1], ghost: before && before.memory.peak_bytes }, bytes),

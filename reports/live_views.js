@@ -6,7 +6,7 @@ const text = (x, y, words, more) => draw("text", { x, y, ...more }, words);
 
 /* Cells are words, or what is put there; right: columns of numbers. Of a long table the first rows, until the others are asked for. */
 const table = (caption, headings, rows, right, most = rows.length) => {
-  const body = make("tbody"), fillRows = (n) => show(body, rows.slice(0, n).map((row) => make("tr", {}, row.map((cell, i) => make("td", { class: (right || []).includes(i) ? "r" : String(cell).length > 24 ? "long" : null }, cell)))));
+  const body = make("tbody"), fillRows = (n) => show(body, rows.slice(0, n).map((row) => make("tr", {}, row.map((cell, i) => make("td", { class: (right || []).includes(i) ? "r" : typeof cell === "string" && cell.length > 24 ? "long" : null }, cell)))));
   fillRows(most);
   return [make("div", { class: "scrolls", tabindex: "0", role: "region", "aria-label": caption }, make("table", {}, [make("caption", { class: "unseen" }, caption), make("thead", {}, make("tr", {}, headings.map((h, i) => make("th", { scope: "col", class: (right || []).includes(i) ? "r" : null }, h || make("span", { class: "unseen" }, "take"))))), body])),
     rows.length > most ? button(`show all ${rows.length}`, (e) => { e.currentTarget.remove(); fillRows(rows.length); }, { class: "small" }) : null];
@@ -58,9 +58,9 @@ const drawMemory = (d) => {
   };
   const nearest = (s) => m.at_s.reduce((best, at, i) => Math.abs(at - s) < Math.abs(m.at_s[best] - s) ? i : best, 0);
   let at = peak;
-  const ticks = [0, 0.25, 0.5, 0.75, 1].map((f) => [text(left - 6, y(f * d.memory.capacity_bytes) + 4, bytes(f * d.memory.capacity_bytes), { "text-anchor": "end" }),
-    draw("line", { class: f === 1 ? "capacity" : "grid", x1: left, x2: width - right, y1: y(f * d.memory.capacity_bytes), y2: y(f * d.memory.capacity_bytes) })]);
-  const chart = svg(width, height, `Memory over a step: the peak is ${bytes(base[peak])}, at ${d.memory.peak_at}`, [ticks, areas, pointer,
+  const capacity = d.memory.capacity_bytes, level = (b, kind) => draw("line", { class: kind, x1: left, x2: width - right, y1: y(b), y2: y(b) });
+  const apart = capacity * Math.max(0.25, 2 ** Math.ceil(Math.log2(most / capacity / 8))), ticks = [...Array(Math.floor(most / apart) + 1).keys()].map((i) => [text(left - 6, y(i * apart) + 4, bytes(i * apart), { "text-anchor": "end" }), level(i * apart, "grid")]);
+  const chart = svg(width, height, `Memory over a step: the peak is ${bytes(base[peak])}, at ${d.memory.peak_at}`, [ticks, areas, level(capacity, "capacity"), pointer,
     text(left, height - 8, "0"), text(width - right, height - 8, seconds(step), { "text-anchor": "end" }), text(x(m.at_s[peak]), top - 4, "peak", { "text-anchor": x(m.at_s[peak]) > width / 2 ? "end" : "start" })]);
   fill(chart, {
     tabindex: "0", onpointermove: (e) => { const box = chart.getBoundingClientRect(); at = nearest(step * ((e.clientX - box.left) * width / box.width - left) / (width - left - right)); look(at); },
@@ -68,7 +68,7 @@ const drawMemory = (d) => {
   });
   look(peak);
   const differs = Math.abs(base[peak] / d.memory.peak_bytes - 1) > 0.005;
-  return [make("h3", {}, `The peak is at ${d.memory.peak_at}`), differs ? make("p", { class: "note" }, `The curve adds up live tensors, operation after operation. The compiler's own layout needs ${bytes(d.memory.peak_bytes)}.`) : null, make("figure", {}, chart), keyList(parts.map(([, name, colour]) => [name, colour])), said, stages, peakTable(d)];
+  return [make("h3", {}, `The peak is at ${d.memory.peak_at}`), differs ? make("p", { class: "note" }, `The curve adds up live tensors, operation after operation. The compiler's own layout needs ${bytes(d.memory.peak_bytes)}.`) : null, make("figure", {}, chart), keyList([...parts.map(([, name, colour]) => [name, colour]), [`capacity ${bytes(capacity)}`, "ink"]]), said, stages, peakTable(d)];
 };
 const stageBars = (pipeline, capacity) => {
   const most = 1.04 * Math.max(capacity, ...pipeline.stage_peak_bytes), share = (b) => (100 * b / most).toFixed(1) + "%";
@@ -235,24 +235,30 @@ const beginSearch = async () => {
   const fixed = Object.fromEntries(Object.entries(plan).filter(([o]) => !searched.includes(o)));
   Object.assign(search, { running: true, said: null, result: null, error: null, begun: performance.now(), fixed });
   drawView();
+  const beyond = valueOf("software") === "t5x" && (!["", "none"].includes(valueOf("optimizer-partitioning")) || valueOf("sequence-parallel") === "1");
   try {
-    await send("POST", "search", JSON.stringify(["tune", ...argumentsOf(fixed), "--top", "12", "--pareto", "--detail", "--time-limit", "60"]));
+    await send("POST", "search", JSON.stringify(["tune", ...argumentsOf(fixed), ...(beyond ? ["--beyond-t5x"] : []), "--top", "12", "--pareto", "--detail", "--time-limit", "60"]));
     listen();
   } catch (e) { search.running = false; search.error = e.message; drawView(); }
 };
 const foundPlan = (p) => ({ plan: planFrom(p.plan), tokens_per_s: p.prediction.throughput.tokens_per_s, peak_bytes: p.prediction.memory.peak_bytes });
-const planRows = (list) => table("plans found", ["", "plan, beside the one on the left", "tokens/s", "memory"], list.map((p) => [button("take", () => take(p.plan)), differences(p.plan, plan).filter((d) => !d.startsWith("compiler ")).join("; ") || "this plan", count(p.tokens_per_s), bytes(p.peak_bytes)]), [2, 3], 12);
+/* A column for each key in which the plans, or this one, differ. */
+const planRows = (list) => {
+  const said = (of, o) => valueWords(o, of[o] ?? (of === plan ? valueOf(o) : keyOf[o].fallback) ?? "") || "–", keys = [...new Set(list.flatMap((p) => Object.keys(p.plan)))].filter((o) => o !== "compiler" && [plan, ...list.map((p) => p.plan)].some((of) => said(of, o) !== said(list[0].plan, o)));
+  const row = (first, of, tokens, peak) => [first, count(tokens), bytes(peak), ...keys.map((o) => make(said(of, o) === said(plan, o) ? "span" : "b", {}, said(of, o)))];
+  return table("plans found", ["", "tokens/s", "memory", ...keys.map(label)], [...(answer ? [row("yours", plan, answer.throughput.tokens_per_s, answer.memory.peak_bytes)] : []), ...list.map((p) => row(button("take", () => take(p.plan)), p.plan, p.tokens_per_s, p.peak_bytes))], [1, 2], 13);
+};
 const progressWords = (said) => [make("progress", { value: said.done, max: said.total || null, "aria-label": "plans decided" }), make("p", {}, [`${whole(said.done)}${said.total ? " of " + whole(said.total) : ""} ${said.progress}. `,
   said.best_tokens_per_s > 0 ? make("b", {}, `Best so far: ${count(said.best_tokens_per_s)} tokens/s${said.gap_frac < 1 ? `, at most ${percent(said.gap_frac)} below the optimum` : ""}.`) : "Nothing that fits yet."])];
 const takeLooked = (row) => take(changed(search.fixed || planFrom(data.plan), planFrom(Object.fromEntries(Object.entries(row).filter(([key]) => optionOf[key])))));
 const drawSearch = () => {
   const r = search.result, best = r && r.best, list = r ? [...(r.plans || []), ...(r.pareto || [])].filter((p) => p.plan && p.prediction).map(foundPlan) : [], unique = [...new Map(list.map((p) => [addressOf(p.plan), p])).values()];
   const looked = r && r.looked_at ? lookedAt(r.looked_at) : [], after = seconds((search.running ? performance.now() : search.ended || performance.now()) / 1000 - search.begun / 1000);
-  return [make("h3", {}, "The best plan for this model, machine and batch"), make("p", {}, "Searched: mesh, microbatches, rules, remat, sharding of sequence and optimizer. Everything else stays as it is. Predicted with the compiler of the software's date."),
+  return [make("h3", {}, "The best plan for this model, machine and batch"), make("p", {}, "Searched: mesh, microbatches, rules, remat, sharding of sequence and optimizer. Everything else stays as it is. The software's own compiler; 2 % of memory stay free."),
     make("p", { class: "tools" }, search.running ? button("stop", stopSearch) : button("search", beginSearch, { "aria-disabled": held ? "true" : null, title: held ? offline : null })),
     make("div", { role: "status" }, search.running ? [make("p", {}, `${after} so far`), search.said ? progressWords(search.said) : null]
       : search.error ? search.error : r ? `${best ? `The best: ${count(unique[0].tokens_per_s)} tokens/s in ${bytes(unique[0].peak_bytes)}${r.search.proven_optimal ? ", proven the optimum" : `, at most ${percent(r.search.gap_frac)} below the optimum`}. ` : "Nothing fits. "}${whole(r.search.space_count)} plans, ${after}.` : ""),
-    unique.length ? [planRows(unique), cloud("Every plan that was looked at; a click takes it", looked, ["peak_bytes", "memory of a device"], ["tokens_per_s", "tokens/s"], { line: r.looked_at && r.looked_at.capacity_bytes, take: takeLooked }), parallels(looked.filter((row) => row.peak_bytes <= r.looked_at.capacity_bytes), takeLooked)] : null];
+    unique.length ? [planRows(unique), cloud("Every plan that was looked at; a click takes it. Pale: ruled out by a bound, at most so fast", looked, ["peak_bytes", "memory of a device"], ["tokens_per_s", "tokens/s"], { line: r.looked_at && r.looked_at.capacity_bytes, take: takeLooked }), parallels(looked, r.looked_at.capacity_bytes, takeLooked)] : null];
 };
 
 /* ---- what a run measured ---- */

@@ -202,6 +202,26 @@ def knobs(browser, served):
     return found
 
 
+def two_at_once(served, chromium):
+    """Two pages of one server, each with a plan of its own, changed in turns."""
+    pages, found = [Browser(chromium), Browser(chromium)], []
+    try:
+        for page, plan in zip(pages, (T5, PIPELINE)):
+            page.show(1280, 900, False)
+            visit(page, served.address + plan)
+        for microbatches in ("8", "16", "32"):
+            for page in pages:
+                page.evaluate("delete document.documentElement.dataset.settledMs; " + f"(() => {{ const i = document.querySelector('#key-num-microbatches'); i.value = '{microbatches}'; i.dispatchEvent(new Event('change')); }})()")
+            for page, model in zip(pages, ("t5_1_0_11B", "llama3_70b")):
+                wait_settled(page)
+                if not page.evaluate(f"location.hash.includes('num_microbatches={microbatches}') && document.title.includes('{model}') && document.querySelector('.alarm').hidden"):
+                    found.append(f"two pages at once: {model} with {microbatches} microbatches shows {page.evaluate('document.title')}")
+    finally:
+        for page in pages:
+            page.close()
+    return found
+
+
 def barriers(browser):
     """What axe finds on the page, where AXE names its script (axe.min.js, of npm's axe-core or PyPI's axe-core-python)."""
     if not os.environ.get("AXE"):
@@ -239,7 +259,7 @@ def main():
         if chromium:
             browser = Browser(chromium)
             browser.show(1280, 900, False)
-            found += knobs(browser, served) + looks(browser, served, pictures)
+            found += knobs(browser, served) + looks(browser, served, pictures) + two_at_once(served, chromium)
     finally:
         if browser:
             browser.close()
