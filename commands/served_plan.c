@@ -30,7 +30,7 @@ static void put_plan(struct base_json_writer *w, struct base_arena *arena, const
     base_json_close(w, '}');
 }
 
-static void put_keys(struct base_json_writer *w)
+static void put_keys(struct base_json_writer *w, bool with_help)
 {
     base_json_member_open(w, "keys", '[');
     for (int key = 0; key < SIM_KEY_COUNT; key++) {
@@ -39,7 +39,7 @@ static void put_keys(struct base_json_writer *w)
         base_json_open(w, '{');
         base_json_member_string(w, "option", row->option.name + strlen("--"));
         base_json_member_string(w, "key", row->feature ? "task_feature_lengths" : row->name);
-        base_json_member_string(w, "help", row->option.help);
+        if (with_help) base_json_member_string(w, "help", row->option.help);
         if (row->fallback) base_json_member_string(w, "fallback", row->fallback);
         base_json_member_open(w, "words", '[');
         for (int i = 0; i < SIM_MOST_WORDS && row->words[i].name; i++) base_json_put_string(w, row->words[i].name);
@@ -76,9 +76,9 @@ void commands_put_live_page(const struct sim_plan_text *plan, const struct base_
     struct base_json_writer writer = {.text = &data, .layout = BASE_JSON_ONE_LINE};
     base_json_open(&writer, '{');
     put_plan(&writer, arena, plan);
-    put_keys(&writer);
-    put_models(&writer, arena);
-    put_topologies(&writer);
+    put_keys(&writer, !held);
+    if (!held) put_models(&writer, arena); /* without a server there is nothing else to choose */
+    if (!held) put_topologies(&writer);
     base_json_close(&writer, '}');
     reports_live_page(&data, held, out);
 }

@@ -17,7 +17,6 @@ const valueOf = (option) => plan[option] ?? answerPlan[option] ?? keyOf[option].
 let answerPlan = {}; /* what the last answer's plan says, defaults of its software included */
 
 const controls = {};
-const describe = (option, id) => make("p", { id, class: "help", hidden: true }, keyOf[option].help);
 
 const chips = (option) => {
   const box = make("div", { role: "radiogroup", "aria-label": label(option), class: "chips" });
@@ -113,11 +112,13 @@ const control = (option) => {
   const id = "key-" + option, isChips = choices(option).length && choices(option).length < 6 && !menus.includes(option);
   const inner = menus.includes(option) ? menu(option, id) : isChips ? chips(option) : steppers.includes(option) ? stepper(option, id) : field(option, id);
   controls[option] = inner;
-  const heading = make(isChips ? "span" : "label", { for: isChips ? null : id, class: "name", title: `${keyOf[option].key}: ${keyOf[option].help}` }, label(option));
+  const heading = make(isChips ? "span" : "label", { for: isChips ? null : id, class: "name", title: [keyOf[option].key, keyOf[option].help].filter((part) => part).join(": ") }, label(option));
   return make("div", { class: "control", "data-key": keyOf[option].key }, [heading, inner.element]);
 };
 
-const makeControls = () => make("form", { class: "controls", "aria-label": "Plan", onsubmit: (e) => e.preventDefault() }, [
+/* On a narrow page the plan unfolds; on a wide one it is always there. */
+const makeControls = () => make("details", { class: "knobs", open: innerWidth > 800 }, [make("summary", {}, "Change the plan"), makeForm()]);
+const makeForm = () => make("form", { class: "controls", "aria-label": "Plan", onsubmit: (e) => e.preventDefault() }, [
   groups.map(([title, options]) => make("fieldset", {}, [make("legend", {}, title), options.map(control)])), others(),
 ]);
 

@@ -39,7 +39,7 @@ const cloud = (title, rows, [xKey, xName], [yKey, yName], { line: limit, equal, 
 const parallels = (list, capacity, taken) => {
   const rows = list.filter((row) => row.tokens_per_s > 0 && row.peak_bytes <= capacity && row.decided_by === "prediction").sort((a, b) => b.tokens_per_s - a.tokens_per_s).slice(0, 200).reverse(), keys = [...new Set(rows.flatMap((row) => Object.keys(row)))].filter((key) => optionOf[key] && new Set(rows.map((row) => String(row[key]))).size > 1);
   if (rows.length < 3 || !keys.length) return null;
-  const width = Math.max(wide(), 110 * (keys.length + 2)), height = 260, axes = [...keys, "peak_bytes", "tokens_per_s"], x = (i) => 50 + (width - 130) * i / (axes.length - 1), most = Math.max(...rows.map((row) => row.tokens_per_s)), least = Math.min(...rows.map((row) => row.tokens_per_s));
+  const width = Math.max(wide(), 124 * (keys.length + 2)), height = 260, axes = [...keys, "peak_bytes", "tokens_per_s"], x = (i) => 50 + (width - 130) * i / (axes.length - 1), most = Math.max(...rows.map((row) => row.tokens_per_s)), least = Math.min(...rows.map((row) => row.tokens_per_s));
   const scales = axes.map((key) => {
     const numbers = rows.map((row) => row[key]), values = [...new Set(rows.map((row) => cell(key, row[key])))].sort((a, b) => isNaN(a) || isNaN(b) ? (a < b ? -1 : 1) : a - b);
     if (!optionOf[key]) { const low = Math.min(...numbers), high = Math.max(...numbers); return { at: (row) => (row[key] - low) / (high - low || 1), ticks: [[0, cell(key, low)], [1, cell(key, high)]] }; }
@@ -47,7 +47,7 @@ const parallels = (list, capacity, taken) => {
   }), y = (f) => height - 34 - (height - 70) * f;
   return make("section", {}, [make("h3", {}, `The fastest ${rows.length} that fit, a line each`), make("div", { class: "scrolls", tabindex: "0", role: "region", "aria-label": "plans as lines" }, svg(width, height, "plans found, as lines over their keys", [
     rows.map((row) => { const f = (row.tokens_per_s - least) / (most - least || 1); return draw("polyline", { points: scales.map((s, i) => `${x(i).toFixed(1)},${y(s.at(row)).toFixed(1)}`).join(" "), class: "plan-line", "stroke-opacity": (0.08 + 0.8 * f * f).toFixed(2), "stroke-width": f === 1 ? 3 : 1.3, onclick: taken ? () => taken(row) : null }, draw("title", {}, row.said)); }),
-    scales.map((s, i) => [draw("line", { x1: x(i), x2: x(i), y1: y(0), y2: y(1), class: "pointer" }), text(x(i), 14, middle(optionOf[axes[i]] ? label(optionOf[axes[i]]) : axes[i] === "peak_bytes" ? "memory" : "tokens/s", 18), { "text-anchor": i ? "middle" : "start", dx: i ? 0 : -46 }), s.ticks.map(([f, said]) => text(x(i) + 5, y(f) + 4, middle(said, 14), { class: "halo" }))])]))]);
+    scales.map((s, i) => [draw("line", { x1: x(i), x2: x(i), y1: y(0), y2: y(1), class: "pointer" }), text(x(i), 14, middle(optionOf[axes[i]] ? label(optionOf[axes[i]]) : axes[i] === "peak_bytes" ? "memory" : "tokens/s", 17), { "text-anchor": i ? "middle" : "start", dx: i ? 0 : -46 }), s.ticks.map(([f, said]) => text(x(i) + 5, y(f) + 4, middle(said, 14), { class: "halo" }))])]))]);
 };
 
 /* What a search looked at: its columns hold each value once. */

@@ -60,7 +60,10 @@ void reports_live_page(const struct base_text *data, const struct base_json *hel
     base_put(out, embedded_reports_live_css);
     base_put(out, "</style>\n</head>\n<body>\n<noscript><p>This page is drawn with JavaScript. Its answer in "
                   "figures:</p>\n<pre>");
-    if (held) put_figures(out, base_json_get(held, "document"));
+    if (held) {
+        const struct base_json *document = base_json_get(held, "document"), *list = base_json_get(document, "answers");
+        put_figures(out, list && list->child ? list->child : document);
+    }
     base_put(out, "</pre></noscript>\n<div id=\"app\"></div>\n");
     put_script_data(out, "data", data);
     if (held) put_held_data(out, held);

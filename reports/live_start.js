@@ -58,8 +58,7 @@ const pin = () => {
   paint(); drawView();
 };
 
-/* A plan, an answer with one, or what starts other software, dropped anywhere on the page or pasted. What a file leaves
- * open stays as it is. */
+/* A plan, an answer with one, or what starts other software, dropped anywhere on the page or pasted. */
 const tell = (name, ...what) => { show(reason, make("strong", {}, name + ": "), ...what, " ", button("close", () => { reason.hidden = true; }, { class: "small" })); reason.hidden = false; };
 const bring = async (given, text) => {
   const name = given.replace(/[^\w.-]/g, "_").replace(/^[.-]/, "_");
@@ -121,5 +120,9 @@ const read = () => {
 };
 addEventListener("popstate", read);
 let width = innerWidth;
-addEventListener("resize", () => { if (innerWidth !== width) width = innerWidth, drawView(); });
+addEventListener("resize", () => {
+  if (innerWidth === width) return;
+  if (innerWidth > 800 && turns) document.querySelector(".knobs").open = true;
+  width = innerWidth, drawView();
+});
 read();

@@ -4,7 +4,7 @@
 #   - a CSV of an enumeration: a header, FILE.h, with the enum and the rows of its table; of some others the rows alone;
 #   - the commands: a struct commands_command each, whose run is ROOM_NAME_run, and the groups of options;
 #   - any other CSV: a `struct base_table` with its cells as texts;
-#   - any other file: an array of characters, ended by a NUL.
+#   - any other file: an array of characters, ended by a NUL; of a script without indents and lines of comment.
 # An invalid CSV ends the build and names its line.
 set -eu
 export LC_ALL=C
@@ -42,16 +42,12 @@ sim/plan/plan_keys.csv) record=sim_key prefix=SIM_ last=SIM_KEY_COUNT ;;
 commands/commands.csv | lab/lab_commands.csv) record=commands_command ;;
 *.csv) record= ;;
 *)
-    cat <<END
-	.section .rodata
-	.global $name
-	.type $name, %object
-$name:
-	.incbin "$1"
-	.byte 0
-	.size $name, . - $name
-	.section .note.GNU-stack, "", %progbits
-END
+    printf '\t.section .rodata\n\t.global %s\n\t.type %s, %%object\n%s:\n' "$name" "$name" "$name"
+    case $1 in
+    *.js) awk '{ sub(/^ +/, "") } /^\/\*.*\*\/$/ { next } { gsub(/[\\"]/, "\\\\&"); print "\t.ascii \"" $0 "\\n\"" }' "$1" ;;
+    *) printf '\t.incbin "%s"\n' "$1" ;;
+    esac
+    printf '\t.byte 0\n\t.size %s, . - %s\n\t.section .note.GNU-stack, "", %%progbits\n' "$name" "$name"
     exit 0
     ;;
 esac

@@ -63,7 +63,7 @@ def main():
                 connection.close()
             if i % max(1, count // 60) == 0:
                 samples.append((rss_kib(served.process.pid), rss_kib(answerer_of(served.process.pid) or 0)))
-                if i % max(1, count // 6) == 0:
+                if len(samples) % 10 == 1:
                     print(f"{i} requests: server {samples[-1][0]} KiB, its answerer {samples[-1][1]} KiB, statuses {statuses}", flush=True)
     finally:
         ended = served.close()
