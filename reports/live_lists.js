@@ -6,7 +6,7 @@ const named = (key) => key.endsWith("tokens_per_s") ? words(key.slice(0, -12)) +
 const shortened = (said) => middle(said, 60);
 /* A table of like objects; of a plan what differs from the page's. A click on a heading sorts. */
 const listTable = (caption, list) => {
-  const rows = list.slice(0, 500), keys = [...new Set(rows.flatMap((row) => Object.keys(row)))].filter((key) => rows.some((row) => row[key] !== null && !(typeof row[key] === "object" && key !== "plan" && !Array.isArray(row[key]))));
+  const rows = list.slice(0, 500), keys = [...new Set(rows.flatMap((row) => Object.keys(row)))].filter((key) => rows.some((row) => row[key] !== null && row[key] !== undefined && !(typeof row[key] === "object" && key !== "plan" && !Array.isArray(row[key]))));
   const shown = (row, key) => key === "plan" ? differences(planFrom(row.plan), data.plan).join("; ") || "this plan" : cell(key, row[key]);
   const body = make("tbody"), order = { key: null, up: false, all: rows.length <= 30 };
   const fillRows = () => {
@@ -69,7 +69,8 @@ const drawSweep = (d) => {
     cloud("Predicted against measured memory", rows.map((row) => ({ ...row, said: row.id })), ["measured_peak_memory_bytes", "measured"], ["predicted_peak_memory_bytes", "predicted"], { equal: true }), listTable("Every row", rows.map((row) => Object.fromEntries(used.map((key) => [key, row[key]]))))];
 };
 const listCaptions = { best_at_risk: "Speed against the risk of not fitting", tight: "Faster, but tight", latency_front: "Front: latency against tokens/s", pareto: "Front: memory against speed", sensitivity: "One choice otherwise", differences: "Differences", refusals: "Plans that cannot be launched", parts: "Time of a step, by part", operations: "Largest differences" };
-const drawLists = (d) => [d.search ? [make("h3", {}, `${entries.length ? `The best of ${count(d.search.space_count)} plans` : `None of ${count(d.search.space_count)} plans fits`}${d.search.proven_optimal ? ", proven" : ""}`), factList(d.search)] : null,
+const searchFacts = [["space_count", "plans"], ["evaluated_count", "predicted in full"], ["refused_count", "invalid ones beside them"], ["proven_optimal", "proven the best"], ["gap_frac", "below the optimum, at most"], ["headroom_frac", "memory that stays free"]];
+const drawLists = (d) => [d.search ? [make("h3", {}, `${entries.length ? `The best of ${count(d.search.space_count)} plans` : `None of ${count(d.search.space_count)} plans fits`}${d.search.proven_optimal ? ", proven" : ""}`), make("dl", { class: "facts" }, searchFacts.filter(([key]) => d.search[key] !== undefined && d.search[key] !== null).map(([key, said]) => fact(said, typeof d.search[key] === "number" && key.endsWith("_count") ? whole(d.search[key]) : cell(key, d.search[key]))))] : null,
   entries.length ? listTable("Plans", entries.map((e) => ({ name: e.name, plan: e.plan, tokens_per_s: e.answer.throughput.tokens_per_s, step_s: e.answer.time.step_s, latency_s: e.answer.latency_s, peak_bytes: e.answer.memory.peak_bytes, capacity_bytes: e.answer.memory.capacity_bytes, fits: e.answer.fits, price: (e.answer.training || {}).price }))) : null,
   entries.length > 1 ? make("p", { class: "tools" }, entries.map((e, i) => button(e.name || `plan ${i + 1}`, () => take(planFrom(e.plan))))) : null,
   d.looked_at ? cloud("What was looked at. Pale: does not fit, or ruled out by a bound", lookedAt(d.looked_at), ["peak_bytes", "memory of a device"], ["tokens_per_s", "tokens/s"], { line: d.looked_at.capacity_bytes, take: turns ? takeLooked : null }) : null, d.looked_at ? parallels(lookedAt(d.looked_at), d.looked_at.capacity_bytes) : null,
