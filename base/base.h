@@ -353,8 +353,10 @@ struct base_lock {
 enum base_status base_lock_take(struct base_lock *lock, const char *path, const char *who, bool *supported,
                                 struct base_error *error);
 void base_lock_release(struct base_lock *lock);
-void base_process_name(char *out, size_t size); /* "HOST-PID": unique among running processes */
-int64_t base_machine_memory_bytes(void);        /* installed memory of this machine; 0: unknown */
+/* "HOST-PID": unique among running processes. 0: this one. */
+void base_process_name(long process, char *out, size_t size);
+bool base_process_lives(long process);   /* on this machine, and is no zombie */
+int64_t base_machine_memory_bytes(void); /* installed memory of this machine; 0: unknown */
 /* Names without "." and "..", sorted bytewise. */
 enum base_status base_directory_list(struct base_arena *arena, const char *path, const char *const **names, int *count,
                                      struct base_error *error);

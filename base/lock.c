@@ -4,18 +4,33 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/file.h>
 #include <unistd.h>
 
 enum { LONGEST_NAME = 200 };
 
-void base_process_name(char *out, size_t size)
+void base_process_name(long process, char *out, size_t size)
 {
     char host[LONGEST_NAME] = "";
     if (gethostname(host, sizeof host - 1) != 0 || !*host) snprintf(host, sizeof host, "host");
     for (char *at = host; *at; at++) *at = *at == '/' || *at == '.' ? '_' : *at;
-    snprintf(out, size, "%s-%ld", host, (long)getpid());
+    snprintf(out, size, "%s-%ld", host, process ? process : (long)getpid());
+}
+
+bool base_process_lives(long process)
+{
+    char path[64], line[256] = "";
+    if (kill((pid_t)process, 0) != 0 && errno == ESRCH) return false;
+    snprintf(path, sizeof path, "/proc/%ld/stat", process);
+    FILE *file = fopen(path, "r");
+    if (!file) return true; /* there is no /proc */
+    const size_t length = fread(line, 1, sizeof line - 1, file);
+    fclose(file);
+    line[length] = '\0';
+    const char *end = strrchr(line, ')');
+    return !end || strncmp(end, ") Z", strlen(") Z")) != 0;
 }
 
 /* The holder's name from the lock file; empty if it is not written yet. */

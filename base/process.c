@@ -158,7 +158,8 @@ static void become(const struct base_child *child, pid_t parent, struct pipes *p
     sigaddset(&unheard, SIGHUP);
     if (child->deaf) sigprocmask(SIG_BLOCK, &unheard, NULL);
     setpgid(0, 0);
-    prctl(PR_SET_PDEATHSIG, child->deaf ? SIGALRM : SIGTERM);
+    /* A launcher that tidies up may wait for ever (PMIx 4.2); what it leaves, the next run removes. */
+    prctl(PR_SET_PDEATHSIG, child->deaf ? SIGKILL : SIGTERM);
     if (getppid() != parent) _exit(NOT_STARTED);
     dup2(p->in[READ_END], STDIN_FILENO);
     dup2(p->out[WRITE_END], STDOUT_FILENO);
@@ -310,6 +311,20 @@ static bool converse(const struct base_child *child, struct pipes *p)
     return !waits.pressed;
 }
 
+/* Who has closed its pipes is about to end. A launcher that does not is killed, with what it started. */
+static int await_end(const struct base_child *child, pid_t pid)
+{
+    enum { SOON_MS = 100, PATIENCE_MS = 10000 };
+    int status = 0, step_ms;
+    for (int waited_ms = 0; child->deaf && waitpid(pid, &status, WNOHANG) == 0; waited_ms += step_ms) {
+        if (waited_ms >= PATIENCE_MS) kill(-pid, SIGKILL);
+        step_ms = waited_ms < SOON_MS ? 1 : SOON_MS;
+        poll(NULL, 0, step_ms);
+    }
+    while (!child->deaf && waitpid(pid, &status, 0) < 0 && errno == EINTR) continue;
+    return status;
+}
+
 static enum base_status verdict(const char *name, int status, struct base_error *error)
 {
     if (WIFSIGNALED(status))
@@ -348,7 +363,7 @@ static pid_t start_unless_asked(const struct base_child *child, struct pipes *p)
 enum base_status base_run_child(const struct base_child *child, struct base_error *error)
 {
     struct pipes p;
-    int status = 0;
+    int status;
     const char *slash = strrchr(child->program, '/'), *name = slash ? slash + 1 : child->program;
     if (!open_pipes(child, &p)) {
         const int problem = errno;
@@ -367,7 +382,7 @@ enum base_status base_run_child(const struct base_child *child, struct base_erro
     }
     const bool ended_itself = converse(child, &p);
     close_pipes(&p);
-    while (waitpid(pid, &status, 0) < 0 && errno == EINTR) continue;
+    status = await_end(child, pid);
     running_child = 0;
     if (WIFSIGNALED(status) && child->died) child->died(child->where, WTERMSIG(status));
     if (!ended_itself)

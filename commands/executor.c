@@ -1,10 +1,12 @@
 /* Starts the executor next to this program: as one process, or by mpirun as one per device; inside a running mpirun or
  * srun, as this process's own rank. It reads the messages of ranks and mpirun, so that a failed run names the rank. */
 #include "commands/executor.h"
+#include "exec/exec.h"
 
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { KEPT_LINES = 6, LONGEST_LINE = 240, MOST_NOTES = 8 };
 /* Ranks find a silent rank within their patience, and name it. They report to their launcher each second: after this
@@ -188,7 +190,9 @@ static enum base_status start(struct commands_context *context, const struct com
     BASE_TRY(base_find_beside(context->arena, "meshwright-rank", &path, error));
     BASE_TRY(check_limits(starts_ranks && !executor->hostfile ? executor->rank_count : 0, error));
     if (setenv(threads_of_openblas, "1", 1) != 0) return base_fail(error, BASE_RUN, "out of memory");
-    const char *folder = starts_ranks && !executor->hostfile ? commands_run_folder(context->arena) : NULL;
+    struct base_lock lock;
+    const char *folder =
+        starts_ranks && !executor->hostfile ? exec_run_folder_open(context->arena, (long)getpid(), &lock) : NULL;
     /* Ranks of one machine talk through shared memory, and mpirun needs no ssh for them. */
     const char *const here[] = {"--mca", "btl", "self,vader", "--mca", "oob_tcp_if_include", "lo", "--mca", "plm",
                                 "isolated",
@@ -213,6 +217,7 @@ static enum base_status start(struct commands_context *context, const struct com
     if (executor->hostfile) mpirun[given++] = "--hostfile", mpirun[given++] = executor->hostfile;
     for (int i = 0; i < here_count && !executor->hostfile; i++) mpirun[given++] = here[i];
     mpirun[given++] = path, mpirun[given++] = "--ranks", mpirun[given++] = patience;
+    if (executor->hostfile) mpirun[given++] = "--hosts";
     const char *const rank[] = {"meshwright-rank", executor->rank_count ? "--ranks" : NULL, patience, NULL};
     talk->mpirun = starts_ranks;
     talk->rank_count = starts_ranks ? executor->rank_count : 1;
@@ -232,6 +237,8 @@ static enum base_status start(struct commands_context *context, const struct com
                                .died = starts_ranks ? NULL : hear_end};
     enum base_status status = base_run_child(&child, error);
     if (folder) base_directory_remove(context->arena, folder);
+    exec_run_folder_close(context->arena, folder, &lock);
+    if (starts_ranks && executor->hostfile) exec_remove_dead_runs(context->arena);
     return status;
 }
 

@@ -5,10 +5,6 @@
 #include "commands/commands.h"
 #include "sim/predict/predict.h"
 
-/* A new folder shared by the ranks of a local run, with left-over folders of this user's killed runs removed. NULL:
- * none can be created; mpirun then uses its own (run_folder.c). */
-const char *commands_run_folder(struct base_arena *arena);
-
 struct commands_executor {
     int rank_count;         /* 0: all devices in one process */
     int patience_s;         /* a rank without a sign of life for so long ends the run */

@@ -188,7 +188,7 @@ static void name_owner(struct commands_context *context, struct exec_request *as
 {
     enum { LONGEST = 160 };
     char *owner = base_new(context->arena, char, LONGEST);
-    base_process_name(owner, LONGEST);
+    base_process_name(0, owner, LONGEST);
     asked->owner = executor->owner = owner;
     if (!asked->evaluates) executor->checkpoint = asked->checkpoint;
 }

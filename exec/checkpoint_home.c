@@ -106,7 +106,7 @@ static enum base_status open_first(struct base_arena *arena, const struct exec_r
                                    struct base_error *error)
 {
     if (request->owner) snprintf(home->owner, sizeof home->owner, "%s", request->owner);
-    else base_process_name(home->owner, sizeof home->owner);
+    else base_process_name(0, home->owner, sizeof home->owner);
     if (!request->evaluates) BASE_TRY(occupy(arena, request, home, error));
     BASE_TRY(list(arena, home, error));
     if (!home->saved_count) return BASE_OK;

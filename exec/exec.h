@@ -199,4 +199,14 @@ enum base_status exec_inference_batches(struct base_arena *arena, const struct s
 void exec_data_batch(struct base_arena *arena, const struct exec_data *data, int64_t step, int64_t first_row,
                      int64_t end_row, struct exec_batch *out);
 
+/* ---- the folder of a run on this host (run_folder.c) ---- */
+
+/* A folder in shared memory, named after a process that lives as long as the run. Several ranks may open one. Removes
+ * what is left of this user's dead runs first. NULL: there is none, and Open MPI uses its own. */
+const char *exec_run_folder_open(struct base_arena *arena, long process, struct base_lock *lock);
+/* The last one removes it. No effect if path is NULL. */
+void exec_run_folder_close(struct base_arena *arena, const char *path, struct base_lock *lock);
+/* Folders whose process has ended, with Open MPI's sessions of the same processes in /tmp. */
+void exec_remove_dead_runs(struct base_arena *arena);
+
 #endif

@@ -1,12 +1,14 @@
 /* meshwright-rank: the executor as a separate program, so that only it loads OpenBLAS and MPI, not every prediction.
  * It reads a request on stdin and prints the result or the error on stdout, with the status as exit code.
  * `meshwright run` starts it and reports its messages. With `--ranks PATIENCE_S` it is one of the ranks started by
- * mpirun or srun: rank 0 reads and prints, the others receive. */
+ * mpirun or srun: rank 0 reads and prints, the others receive. `--hosts`: no folder of the run was made for this host.
+ */
 #define _XOPEN_SOURCE 700 /* sigaltstack */
 #include "exec/comm.h"
 
 #include <errno.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <time.h>
@@ -150,6 +152,14 @@ static void look_for_leaks(void)
 }
 #endif
 
+/* Whoever is killed leaves the memory that its ranks share in this folder, where the next run finds it. */
+static const char *open_folder(struct base_arena *arena, struct base_lock *lock)
+{
+    const char *folder = exec_run_folder_open(arena, (long)getppid(), lock);
+    if (folder && setenv("OMPI_MCA_btl_vader_backing_directory", folder, 0) != 0) return NULL;
+    return folder;
+}
+
 /* These lines tell the launcher how far the start came if it hangs. */
 static enum base_status join_ranks(int patience_s, struct base_error *error)
 {
@@ -176,7 +186,7 @@ static int talk(int argument_count, char **arguments)
     bool asked = argument_count == 2 && (!strcmp(arguments[1], "--help") || !strcmp(arguments[1], "-h"));
     if (asked) return (int)print_text(help, sizeof help - 1, BASE_OK);
     if (argument_count == 1 && !isatty(STDIN_FILENO)) return -1;
-    if (argument_count == 3 && !strcmp(arguments[1], "--ranks")) return -1;
+    if (argument_count >= 3 && !strcmp(arguments[1], "--ranks")) return -1;
     fputs(help, stderr);
     return BASE_USAGE;
 }
@@ -191,18 +201,21 @@ int main(int argument_count, char **arguments)
     if (said >= 0) return said;
     if (catch_signals(&error) != BASE_OK) return say_failed(error.text), BASE_RUN;
     prctl(PR_SET_PDEATHSIG, SIGKILL); /* even while it waits in the kernel: its parent is gone */
-    has_ranks = argument_count == 3 && !strcmp(arguments[1], "--ranks") &&
+    has_ranks = argument_count >= 3 && !strcmp(arguments[1], "--ranks") &&
                 base_parse_int(arguments[2], "--ranks", 1, LONGEST_PATIENCE_S, &patience_s, &error) == BASE_OK;
-    if (has_ranks && join_ranks((int)patience_s, &error) != BASE_OK) return say_failed(error.text), BASE_RUN;
     if (setjmp(exhausted)) return end_exhausted();
+    struct base_lock lock;
+    const char *folder = has_ranks && argument_count == 4 ? open_folder(&arena, &lock) : NULL;
+    if (has_ranks && join_ranks((int)patience_s, &error) != BASE_OK) return say_failed(error.text), BASE_RUN;
     struct base_text out = {.arena = &arena};
     enum base_status status = answer(&arena, &out, &error);
     base_output_abandon_all();
     if (ranks.rank == 0)
         status = out.length ? print_text(out.data, out.length, status)
                             : print_text(error.text, strnlen(error.text, sizeof error.text), status);
-    base_arena_free(&arena);
     look_for_leaks();
     if (has_ranks) exec_comm_end();
+    exec_run_folder_close(&arena, folder, &lock);
+    base_arena_free(&arena);
     return (int)status;
 }

@@ -251,6 +251,61 @@ static void a_killed_launcher_takes_all_hosts_along(struct base_arena *arena)
     assert_gone(arena);
 }
 
+/* How many names of a directory begin so: what a run leaves. */
+static int count_names(struct base_arena *arena, const char *path, const char *with)
+{
+    const char *const *names;
+    struct base_error error;
+    int count = 0, found = 0;
+    assert_ok(base_directory_list(arena, path, &names, &count, &error), &error);
+    for (int i = 0; i < count; i++) found += !strncmp(names[i], with, strlen(with));
+    return found;
+}
+
+static int count_left(struct base_arena *arena)
+{
+    int found = 0;
+    for (char which = 'a'; which <= 'b'; which++)
+        found += count_names(arena, "/tmp", base_print(arena, "ompi.%s.", host(arena, which))) +
+                 count_names(arena, "/dev/shm", base_print(arena, "vader_segment.%s.", host(arena, which)));
+    return found;
+}
+
+static bool has_folder(struct base_arena *arena, char which, pid_t process)
+{
+    return base_directory_exists(
+        base_print(arena, "/dev/shm/meshwright-run-%s-%ld", host(arena, which), (long)process));
+}
+
+static int kill_all(struct base_arena *arena, const char *name, char which)
+{
+    pid_t found[8];
+    const int count = find(arena, name, host(arena, which), found, 8);
+    for (int i = 0; i < count; i++) kill(found[i], SIGKILL);
+    return count;
+}
+
+/* Everything of a run is killed at once; the next one leaves nothing of it, nor of itself. */
+static void a_killed_run_is_tidied_up_on_all_hosts(struct base_arena *arena)
+{
+    need_hosts();
+    pid_t pid = start_long(arena, ""), daemon[8], launcher[8];
+    assert_int_equal(find(arena, "orted", host(arena, 'b'), daemon, 8), 1);
+    assert_int_equal(find(arena, "mpirun", host(arena, 'a'), launcher, 8), 1);
+    assert_true(has_folder(arena, 'b', daemon[0]) && has_folder(arena, 'a', launcher[0]));
+    assert_int_equal(kill_all(arena, "meshwright", 'a'), 1);
+    kill_all(arena, "mpirun", 'a');
+    kill_all(arena, "orted", 'b');
+    kill_all(arena, "meshwright-rank", 'a');
+    kill_all(arena, "meshwright-rank", 'b');
+    finish(arena, pid);
+    assert_gone(arena);
+    assert_true(count_left(arena) > 0);
+    assert_int_equal(finish(arena, start(arena, "--steps 1")), 0);
+    assert_int_equal(count_left(arena), 0);
+    assert_false(has_folder(arena, 'b', daemon[0]) || has_folder(arena, 'a', launcher[0]));
+}
+
 /* Products on another kernel have other last bits: it is said, not silent. */
 static void hosts_that_differ_are_named(struct base_arena *arena)
 {
@@ -336,6 +391,7 @@ int main(int argument_count, char **arguments)
         TEST(waits_end_for_the_right_reason),          TEST(two_hosts_give_the_losses_of_one),
         TEST(a_link_that_is_down_ends_the_run),        TEST(a_stopped_rank_on_its_own_host_ends_the_run),
         TEST(a_killed_launcher_takes_all_hosts_along), TEST(hosts_that_differ_are_named),
+        TEST(a_killed_run_is_tidied_up_on_all_hosts),
     };
     jmp_buf exhausted;
     struct base_arena arena = {.exhausted = &exhausted};

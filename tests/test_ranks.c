@@ -428,6 +428,31 @@ static void who_cannot_be_ended_is_left(struct base_arena *arena)
     assert_true(took_s < LONGEST_WAIT_S / 2);
 }
 
+static void assert_process_ends(long process)
+{
+    for (double start_s = seconds(); base_process_lives(process); rest())
+        if (seconds() - start_s > 30 * TEST_SLOWER) fail_msg("process %ld is still there", process);
+}
+
+/* A launcher hangs at its end, deaf to signals: with its pipes closed, and after whoever started it was killed. */
+static void a_launcher_that_does_not_end_is_killed(struct base_arena *arena)
+{
+    for (int is_orphan = 0; is_orphan < 2; is_orphan++) {
+        TEST_ROW("%s", is_orphan ? "killed" : "closed");
+        const char *name = base_print(arena, "launcher_%d", is_orphan);
+        struct run run = start_with_mpirun(
+            arena,
+            base_print(arena, "#!/bin/sh\ntrap '' HUP INT TERM ALRM USR1\n%s\necho $$ >%s/%s\nexec sleep %d\n",
+                       is_orphan ? "" : "exec >&- 2>&-", folder, name, LONGEST_WAIT_S),
+            command(arena, "local:2", 3, base_print(arena, "--timeout %d", LONGEST_WAIT_S)));
+        while (!exists(arena, name) || !*text_of(arena, name)) rest();
+        if (is_orphan) kill(run.pid, SIGKILL);
+        struct outcome o = finish(arena, run);
+        if (!is_orphan) assert_outcome(&o, 5, "mpirun: was ended by signal 9 (Killed)");
+        assert_process_ends(atol(text_of(arena, name)));
+    }
+}
+
 /* Ended in the middle, resumed: the steps are those of a run that was not. */
 static void sigterm_leaves_a_checkpoint(struct base_arena *arena)
 {
@@ -742,6 +767,56 @@ static void a_second_signal_ends_it_at_once(struct base_arena *arena)
     assert_outcome(&o, 128 + SIGINT, "");
     assert_gone(ranks, count);
     assert_no_partial(arena, "twice");
+}
+
+static const char *run_folder(struct base_arena *arena, long process)
+{
+    char name[300];
+    base_process_name(process, name, sizeof name);
+    return base_print(arena, "/dev/shm/meshwright-run-%s", name);
+}
+
+/* The folder of a run whose process has ended goes, with Open MPI's sessions; those of others stay: a process that
+ * lives, a lock that is held, another program's. */
+static void the_next_run_removes_what_is_dead(struct base_arena *arena)
+{
+    struct base_error error;
+    struct base_lock lock;
+    char host[64] = "";
+    bool locks;
+    pid_t dead[2];
+    if (access("/dev/shm", W_OK) != 0) skip();
+    for (int i = 0; i < BASE_COUNT(dead); i++) {
+        dead[i] = fork();
+        if (dead[i] == 0) _exit(0);
+        waitpid(dead[i], NULL, 0);
+    }
+    gethostname(host, sizeof host - 1);
+    host[strcspn(host, ".")] = '\0';
+    const char *home = base_print(arena, "/tmp/ompi.%s.meshwright.%ld", host, (long)geteuid()),
+               *gone[] = {run_folder(arena, dead[0]), base_print(arena, "%s/pid.%ld", home, (long)dead[0]),
+                          base_print(arena, "%s/jf.1", home)},
+               *stays[] = {run_folder(arena, getpid()), run_folder(arena, dead[1]),
+                           base_print(arena, "%s/pid.%ld", home, (long)dead[1]), base_print(arena, "%s/jf.2", home)};
+    assert_ok(base_directory_make(home, &error), &error);
+    for (int i = 0; i < BASE_COUNT(gone); i++) assert_ok(base_directory_make(gone[i], &error), &error);
+    for (int i = 0; i < BASE_COUNT(stays); i++) assert_ok(base_directory_make(stays[i], &error), &error);
+    for (int i = 0; i < 2; i++)
+        assert_ok(
+            base_directory_make(base_print(arena, "%s/jf.%d/pmix_dstor_ds21_%ld", home, i + 1, (long)dead[i]), &error),
+            &error);
+    assert_ok(base_write_file(base_print(arena, "%s/vader_segment", gone[0]), "x", 1, &error), &error);
+    assert_ok(base_lock_take(&lock, base_print(arena, "%s/lock", stays[1]), "the test", &locks, &error), &error);
+    struct outcome o = run_whole(arena, "local:2", 1, "");
+    assert_outcome(&o, 0, "run here on 2 ranks");
+    for (int i = 0; i < BASE_COUNT(gone); i++)
+        if (base_directory_exists(gone[i])) fail_msg("%s is left", gone[i]);
+    for (int i = 0; i < BASE_COUNT(stays); i++) {
+        if (!base_directory_exists(stays[i])) fail_msg("%s is gone", stays[i]);
+        base_directory_remove(arena, stays[i]);
+    }
+    base_lock_release(&lock);
+    base_directory_remove(arena, home);
 }
 
 /* A parent that is killed takes its ranks along. */
@@ -1168,6 +1243,8 @@ int main(int count, char **arguments)
         TEST(a_signal_before_the_first_step_is_named),
         TEST(a_rank_that_is_stopped_before_the_first_step_is_named),
         TEST(who_cannot_be_ended_is_left),
+        TEST(a_launcher_that_does_not_end_is_killed),
+        TEST(the_next_run_removes_what_is_dead),
         TEST(sigterm_leaves_a_checkpoint),
         TEST(sigterm_overtakes_what_ranks_say),
         TEST(sigterm_before_ranks_is_heeded),
