@@ -15,6 +15,12 @@ static bool is_over(void *where)
     return serving->context->stop && serving->context->stop(serving->context->clock_where);
 }
 
+static double clock_s(void *where)
+{
+    const struct serving *serving = where;
+    return serving->context->now_s(serving->context->clock_where);
+}
+
 /* The address is printed at once: whoever waits for it reads it from the first line. */
 static void tell_address(void *where, const char *address)
 {
@@ -49,6 +55,7 @@ enum base_status commands_serve_run(struct commands_context *context, const stru
                                             .page = page.data,
                                             .answerer = answerer,
                                             .stop = is_over,
+                                            .now_s = clock_s,
                                             .begun = tell_address,
                                             .where = &serving};
     return serve_run(context->arena, &settings, error);

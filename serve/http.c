@@ -10,14 +10,17 @@
 #include <sys/random.h>
 
 /* A page's questions take milliseconds; larger ones belong on the command line. */
-enum { LONGEST_ANSWER_MS = 10000, TURN_MS = 200, LONGEST_SEARCH_TURNS = 300 * 1000 / TURN_MS, MOST_CONNECTIONS = 32 };
+enum { LONGEST_ANSWER_MS = 10000, TURN_MS = 200, LONGEST_SEARCH_TURNS = 300 * 1000 / TURN_MS };
+/* A connection may be idle, or in the middle of a request or an answer, for so long. Beyond ENOUGH_CONNECTIONS the one
+ * that has been so for longest gives way to a new one. */
+enum { IDLE_S = 10, ENOUGH_CONNECTIONS = 64, MOST_CONNECTIONS = 128 };
 
 /* ---- loading ---- */
 
 /* It brings GnuTLS, which takes longer to load than a plan to predict: so it is loaded by who serves. */
 /* clang-format off */
 #define MHD_FUNCTIONS(X) \
-    X(start_daemon) X(stop_daemon) X(run_wait) X(get_daemon_info) X(lookup_connection_value) \
+    X(start_daemon) X(stop_daemon) X(run_wait) X(get_daemon_info) X(get_connection_info) X(lookup_connection_value) \
     X(create_response_from_buffer) X(add_response_header) X(queue_response) X(destroy_response)
 /* clang-format on */
 
@@ -50,6 +53,12 @@ static enum base_status load_all(struct http_library *library, struct base_error
 
 /* ---- answers ---- */
 
+struct held {
+    struct MHD_Connection *connection;
+    double since_s; /* it came, or its last request was answered */
+    bool is_ended;
+};
+
 struct server {
     const struct serve_settings *settings;
     struct http_library library;
@@ -60,6 +69,8 @@ struct server {
     struct base_text said;
     int search_turns;
     bool is_searching;
+    struct held held[MOST_CONNECTIONS];
+    int held_count;
 };
 
 /* Another one takes its place at the next question. */
@@ -123,6 +134,56 @@ static void listen_to_search(struct server *server)
     const char *data = server->said.length ? server->said.data : "";
     bool has_answer = strstr(data, "{\"exit\"") != NULL && data[server->said.length - 1] == '\n';
     if (has_answer || heard == BASE_HEARD_END || ++server->search_turns > LONGEST_SEARCH_TURNS) end_search(server);
+}
+
+/* ---- connections ---- */
+
+/* The library sees that the other side has gone, and closes the connection. */
+static void end_connection(const struct server *server, struct held *held)
+{
+    const union MHD_ConnectionInfo *info =
+        held->is_ended ? NULL
+                       : server->library.get_connection_info(held->connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+    if (info) shutdown(info->connect_fd, SHUT_RDWR);
+    held->is_ended = true;
+}
+
+/* A turn that was longer than its wait answered somebody, and heard nobody else. */
+static void end_idle(struct server *server, double turn_s)
+{
+    const double now_s = server->settings->now_s(server->settings->where), deaf_s = turn_s - TURN_MS / 1000.0;
+    for (struct held *at = server->held; at < server->held + server->held_count; at++) {
+        if (deaf_s > 0) at->since_s += deaf_s;
+        if (now_s - at->since_s > IDLE_S) end_connection(server, at);
+    }
+}
+
+static void end_idlest(struct server *server)
+{
+    struct held *idlest = NULL;
+    for (struct held *at = server->held; at < server->held + server->held_count; at++)
+        if (!at->is_ended && (!idlest || at->since_s < idlest->since_s)) idlest = at;
+    if (idlest) end_connection(server, idlest);
+}
+
+static struct held *find_held(struct server *server, const struct MHD_Connection *connection)
+{
+    int at = 0;
+    while (at < server->held_count && server->held[at].connection != connection) at++;
+    return at < server->held_count ? &server->held[at] : NULL;
+}
+
+static void note_connection(void *where, struct MHD_Connection *connection, void **kept,
+                            enum MHD_ConnectionNotificationCode code)
+{
+    struct server *server = where;
+    struct held *held = find_held(server, connection);
+    (void)kept;
+    if (held) *held = server->held[--server->held_count];
+    if (code != MHD_CONNECTION_NOTIFY_STARTED || server->held_count == MOST_CONNECTIONS) return;
+    if (server->held_count >= ENOUGH_CONNECTIONS) end_idlest(server);
+    server->held[server->held_count++] =
+        (struct held){.connection = connection, .since_s = server->settings->now_s(server->settings->where)};
 }
 
 /* ---- requests ---- */
@@ -244,8 +305,11 @@ static enum MHD_Result on_request(void *where, struct MHD_Connection *connection
 static void forget_body(void *where, struct MHD_Connection *connection, void **kept,
                         enum MHD_RequestTerminationCode code)
 {
+    struct server *server = where;
     struct body *body = *kept;
-    (void)where, (void)connection, (void)code;
+    struct held *held = find_held(server, connection);
+    (void)code;
+    if (held) held->since_s = server->settings->now_s(server->settings->where);
     if (body) free(body->data);
     free(body);
     *kept = NULL;
@@ -268,8 +332,8 @@ static struct MHD_Daemon *start(struct server *server)
                                    .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     struct MHD_Daemon *daemon = server->library.start_daemon(
         MHD_NO_FLAG, 0, NULL, NULL, on_request, server, MHD_OPTION_SOCK_ADDR, (struct sockaddr *)&loopback,
-        MHD_OPTION_NOTIFY_COMPLETED, forget_body, NULL, MHD_OPTION_CONNECTION_LIMIT, (unsigned)MOST_CONNECTIONS,
-        MHD_OPTION_CONNECTION_TIMEOUT, 60U, MHD_OPTION_END);
+        MHD_OPTION_NOTIFY_COMPLETED, forget_body, server, MHD_OPTION_NOTIFY_CONNECTION, note_connection, server,
+        MHD_OPTION_CONNECTION_LIMIT, (unsigned)MOST_CONNECTIONS, MHD_OPTION_END);
     const union MHD_DaemonInfo *info =
         daemon ? server->library.get_daemon_info(daemon, MHD_DAEMON_INFO_BIND_PORT) : NULL;
     server->port = info ? info->port : server->settings->port;
@@ -279,7 +343,9 @@ static struct MHD_Daemon *start(struct server *server)
 static void turn(struct server *server, struct MHD_Daemon *daemon)
 {
     jmp_buf exhausted;
+    const double begun_s = server->settings->now_s(server->settings->where);
     server->library.run_wait(daemon, TURN_MS);
+    end_idle(server, server->settings->now_s(server->settings->where) - begun_s);
     server->searched.exhausted = &exhausted;
     if (setjmp(exhausted)) end_search(server);
     else listen_to_search(server);

@@ -35,6 +35,7 @@ struct serve_settings {
     const char *page;                                /* HTML */
     const char *const *answerer;                     /* argv of this program, ended by NULL, that answers lines */
     bool (*stop)(void *where);                       /* asked several times a second */
+    double (*now_s)(void *where);                    /* a clock that never goes back */
     void (*begun)(void *where, const char *address); /* once it answers */
     void *where;
 };

@@ -9,6 +9,7 @@ Prints a line a finding; exit 1 if there was one, 77 if there is no Chromium (ho
 import http.client
 import json
 import os
+import socket
 import subprocess
 import sys
 import time
@@ -109,12 +110,52 @@ def hostile(served):
     text = expect("a gin file held", 200, "POST", "/ask", json.dumps(["held", "x.gin", "include 't5x/examples/t5/t5_1_1/large.gin'\nBATCH_SIZE = 64\n", "import", "x.gin"]).encode())
     if '"batch_size":64' not in text.replace(" ", "") or "t5_1_1_large" not in text:
         found.append(f"a gin file is not read: {text[:200]}")
+    found += slow(served)
     before = served.memory_kib()
     for i in range(600):
         served.send("POST", "/ask", bytes((i * 37 + j * j) % 256 for j in range(i % 90)))
     if served.memory_kib() > before + 2048:
         found.append(f"600 requests made the server grow from {before} to {served.memory_kib()} KiB")
     return found
+
+
+def slow(served, count=200):
+    """Connections that send a byte now and then keep nobody out, and are ended."""
+    found, sockets = [], []
+    for _ in range(count):
+        one = socket.create_connection(("127.0.0.1", served.port))
+        one.sendall(b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Slow: ")
+        sockets.append(one)
+    begun, slowest_s = time.monotonic(), 0
+    left = sockets
+    while left and time.monotonic() - begun < 60:
+        asked = time.monotonic()
+        status, _ = served.send("POST", "/ask", b'["topology","v4-8"]')
+        slowest_s = max(slowest_s, time.monotonic() - asked)
+        if status != 200:
+            found.append(f"beside {count} slow connections: status {status}")
+        left = [one for one in left if drips(one)]
+        time.sleep(0.5)
+    print(f"beside {count} slow connections, which were ended after {time.monotonic() - begun:.1f} s, an answer took {slowest_s * 1e3:.0f} ms at most")
+    if left or slowest_s > 5:
+        found.append(f"{len(left)} of {count} slow connections are held; an answer took {slowest_s:.1f} s")
+    for one in sockets:
+        one.close()
+    return found
+
+
+def drips(one):
+    """Sends a byte; whether the other side still listens."""
+    try:
+        one.sendall(b"x")
+        one.setblocking(False)
+        return one.recv(1) != b""
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    finally:
+        one.setblocking(True)
 
 
 def wait_settled(browser):
