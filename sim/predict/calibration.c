@@ -103,7 +103,7 @@ static bool predict(struct calibrating *c, const double *parameters, enum who wh
 {
     jmp_buf exhausted;
     struct base_arena arena = {.exhausted = &exhausted};
-    bool good = true;
+    volatile bool good = true; /* it is set behind setjmp */
     if (setjmp(exhausted)) {
         c->out_of_memory = true;
         good = false;

@@ -87,7 +87,7 @@ static struct sim_sharding_options sharding_options_of(const struct sim_plan *pl
     sharding.live = (unsigned char)sim_mesh_axes(&(struct sim_extents){.mesh = mesh});
     sharding.data_axis = (unsigned char)sim_data_axis(mesh);
     const int experts = topo_axis_named(mesh, "expert");
-    sharding.expert_axis = plan->expert_parallel > 1 && experts >= 0 ? (unsigned char)(1u << experts) : 0;
+    sharding.expert_axis = (unsigned char)(plan->expert_parallel > 1 && experts >= 0 ? 1u << experts : 0);
     sharding.sends_parts = sim_experts_beyond_axis(plan);
     sharding.joins_gradients = plan->context_parallel > 1;
     sharding.cuts_flat_state = plan->placement->profile.traits >> MODEL_TRAIT_FLAT_STATE & 1;
