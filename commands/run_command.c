@@ -30,10 +30,10 @@ static const char stopped_before_its_first_step[] =
 static void note_stop(const struct commands_context *context, const struct reports_measured *steps)
 {
     const char *name = commands_stop_name(context);
-    commands_note(context,
-                  base_print(context->arena,
-                             "stopped by %s after step %lld; the same command resumes from a --checkpoint",
-                             name ? name : "a signal", (long long)(steps->first_step + steps->step_count - 1)));
+    const long long done = (long long)(steps->first_step + steps->step_count); /* as its checkpoint is named */
+    commands_note(context, base_print(context->arena,
+                                      "stopped by %s after %lld step%s; the same command resumes from a --checkpoint",
+                                      name ? name : "a signal", done, done == 1 ? "" : "s"));
 }
 
 static enum base_status put_result(struct commands_context *context, const struct base_arguments *arguments,
