@@ -24,16 +24,17 @@ static double clock_s(void *where)
 /* The address is printed at once: whoever waits for it reads it from the first line. */
 static void tell_address(void *where, const char *address)
 {
+    /* Where it starts the first browser, xdg-open lasts as long as that does. */
+    static const char beside[] = "{ xdg-open \"$0\" || echo 'meshwright: --open: xdg-open opens no browser here' >&3; }"
+                                 " 3>&2 </dev/null >/dev/null 2>&1 &";
     const struct serving *serving = where;
     struct base_text line = {.arena = serving->context->arena}, silence = {.arena = serving->context->arena};
     struct base_error ignored;
     base_putf(&line, "%s\n", address);
     serving->context->answer(serving->context->answer_where, line.data, line.length, &ignored);
-    if (!serving->opens) return;
-    const char *const command[] = {"xdg-open", address, NULL};
+    const char *const command[] = {"sh", "-c", beside, address, NULL};
     const struct base_child browser = {.program = command[0], .arguments = command, .answer = &silence};
-    if (base_run_child(&browser, &ignored) != BASE_OK && serving->context->note)
-        serving->context->note(serving->context->note_where, "--open: xdg-open opens no browser here");
+    if (serving->opens) (void)base_run_child(&browser, &ignored);
 }
 
 enum base_status commands_serve_run(struct commands_context *context, const struct base_arguments *arguments,

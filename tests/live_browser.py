@@ -12,6 +12,7 @@ import os
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.parse
 
@@ -41,8 +42,8 @@ CHANGE = """
 
 
 class Served:
-    def __init__(self, program, *arguments):
-        self.process = subprocess.Popen([program, "serve", *arguments], stdout=subprocess.PIPE, text=True)
+    def __init__(self, program, *arguments, environment=None):
+        self.process = subprocess.Popen([program, "serve", *arguments], stdout=subprocess.PIPE, text=True, env={**os.environ, **(environment or {})})
         self.address = self.process.stdout.readline().strip()
         parts = urllib.parse.urlsplit(self.address)
         self.host, self.port, self.token = parts.netloc, parts.port, parts.query.partition("=")[2]
@@ -291,10 +292,33 @@ def looks(browser, served, pictures):
     return found
 
 
+def opens(program):
+    """With --open it answers beside a browser that stays in the foreground."""
+    with tempfile.TemporaryDirectory() as folder:
+        with open(folder + "/xdg-open", "w", encoding="ascii") as file:
+            file.write(f'#!/bin/sh\necho $$ "$1" >{folder}/opened\nexec sleep 60\n')
+        os.chmod(folder + "/xdg-open", 0o700)
+        served = Served(program, "--open", environment={"PATH": folder + ":" + os.environ["PATH"]})
+        try:
+            status, _ = served.send("POST", "/ask", b'["topology","v4-8"]')
+            for _ in range(100):
+                if os.path.exists(folder + "/opened"):
+                    break
+                time.sleep(0.05)
+            with open(folder + "/opened", encoding="ascii") as file:
+                browser, opened = file.read().split()
+            os.kill(int(browser), 9)
+        except OSError as problem:
+            return [f"beside a browser it does not answer: {problem}"]
+        finally:
+            code = served.close()
+    return [] if (status, opened, code) == (200, served.address, 0) else [f"--open: status {status}, {opened} opened, exit {code}"]
+
+
 def main():
     program, pictures = sys.argv[1], sys.argv[3] if len(sys.argv) > 3 else None
+    chromium, browser, found = find_chromium(), None, opens(program)
     served = Served(program)
-    chromium, browser, found = find_chromium(), None, []
     try:
         found += hostile(served)
         if chromium:
