@@ -25,8 +25,9 @@ static double clock_s(void *where)
 static void tell_address(void *where, const char *address)
 {
     /* Where it starts the first browser, xdg-open lasts as long as that does. */
-    static const char beside[] = "{ xdg-open \"$0\" || echo 'meshwright: --open: xdg-open opens no browser here' >&3; }"
-                                 " 3>&2 </dev/null >/dev/null 2>&1 &";
+    static const char beside[] =
+        "{ xdg-open \"$0\" 3>&- || echo 'meshwright: --open: xdg-open opens no browser here' >&3; }"
+        " 3>&2 </dev/null >/dev/null 2>&1 &";
     const struct serving *serving = where;
     struct base_text line = {.arena = serving->context->arena}, silence = {.arena = serving->context->arena};
     struct base_error ignored;
