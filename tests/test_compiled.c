@@ -24,7 +24,7 @@ static const struct answers {
 } files[] = {{"tests/data/compiled_memory.csv", 0.026, 0.91, 0.95, 0.03, 0.95, 0.55, true},
              {"tests/data/compiled_memory_drawn.csv", 0.028, 0.92, 0.96, 0.03, 0.95, 0.7, false},
              {"tests/data/compiled_memory_blind.csv", 0.031, 0.91, 0.97, 0.02, 1, 0.7, true},
-             {"tests/data/compiled_memory_judged.csv", 0.026, 0.95, 0.97, 0.03, 1, 0.7, true},
+             {"tests/data/compiled_memory_judged.csv", 0.026, 0.95, 0.97, 0.03, 0.97, 0.7, true},
              {"tests/data/compiled_memory_fresh.csv", 0.022, 1, 1, 0, 0.84, 0.7, true},
              {"tests/data/compiled_memory_unseen.csv", 0.029, 0.92, 1, 0, 1, 0.7, true},
              {"tests/data/compiled_memory_later.csv", 0.042, 0.92, 1, 0, 1, 0.7, true},
@@ -105,7 +105,9 @@ static void judge_file(struct base_arena *arena, const struct answers *file)
     assert_true(judged.count > 10);
     assert_int_equal(judged.plainly_false_count, 0);
     assert_true(judged.plainly_fit_count >= file->least_plainly_frac * judged.taken_count);
-    assert_true(judged.recomputed_right_count >= file->least_recomputed_frac * judged.recomputed_count);
+    if (judged.recomputed_right_count < file->least_recomputed_frac * judged.recomputed_count)
+        fail_msg("%s: of %d that are recomputed or not %d right", file->path, judged.recomputed_count,
+                 judged.recomputed_right_count);
     double mean_frac = judged.error_frac_sum / judged.count;
     if (judged.false_fit_count > file->most_false_fits_frac * judged.count || mean_frac > file->most_mean_frac ||
         judged.within_count < file->least_within_frac * judged.count ||
@@ -265,8 +267,19 @@ static void explained_steps_are_near(struct base_arena *arena)
         {"tests/data/compiled_memory_next.csv", "drawn-9802-1", 0.02},
         /* and in a loop over microbatches it is not: 9 % */
         {"tests/data/compiled_memory_drawn.csv", "drawn-7304-1", 0.03},
+        /* loops over layers leave holes, too, where there is room for them: 9 and 7 % */
+        {"tests/data/compiled_memory_unseen.csv", "drawn-8602-2", 0.03},
+        {"tests/data/compiled_memory_judged.csv", "drawn-8102-9", 0.03},
+        /* a list does not leave a large gradient of the logits' weights to the end: 7 and, with holes, 14 % */
+        {"tests/data/compiled_memory_drawn.csv", "drawn-7333-2", 0.03},
+        {"tests/data/compiled_memory_fresh.csv", "drawn-8502-2", 0.03},
+        /* a sum over the devices that share rows of logits is joined with the loss: 12 and, with holes, 17 % */
+        {"tests/data/compiled_memory_blind.csv", "drawn-7401-11", 0.02},
+        /* gradients of softmaxes are made twice where queries and keys are saved: 5 and 3 % */
+        {"tests/data/compiled_memory_asked.csv", "drawn-20261129-8", 0.02},
+        {"tests/data/compiled_memory_judged.csv", "drawn-8101-13", 0.01},
         /* what is recomputed in a loop over microbatches is made for its own layer where that has room: 20 % */
-        {"tests/data/compiled_memory_drawn.csv", "drawn-7234-1", 0.03},
+        {"tests/data/compiled_memory_drawn.csv", "drawn-7234-1", 0.05},
     };
     struct sim_cache *cache = sim_cache_new(arena);
     for (int i = 0; i < BASE_COUNT(cases); i++) {
@@ -297,15 +310,25 @@ static void holes_of_heaps_are_too_small(struct base_arena *arena)
     struct sim_op ops[3];
     for (int i = 0; i < BASE_COUNT(ops); i++) ops[i] = (struct sim_op){.kind = SIM_COMPUTE, .loop = -1};
     const struct sim_sharded sharded = {.ops = ops, .op_count = BASE_COUNT(ops)};
-    const struct sim_compiled_options options = {0};
-    struct sim_assigner a = {.s = &sharded, .options = &options, .arena = arena};
-    sim_add_buffer(&a, 0, 0, 4, 4, MODEL_TEMPORARY);
-    sim_add_buffer(&a, 0, 2, 2, 2, MODEL_TEMPORARY);
-    sim_add_buffer(&a, 1, 2, 3, 3, MODEL_TEMPORARY);
-    sim_add_buffer(&a, 2, 2, 2, 2, MODEL_TEMPORARY);
-    assert_near(sim_heap_bytes(&a), 4 + 2 + 2, 0);
-    sim_add_buffer(&a, 2, 2, 1, 1, MODEL_TEMPORARY); /* this one does */
-    assert_near(sim_heap_bytes(&a), 4 + 2 + 2, 0);
+    const struct sim_settings settings = {.packed_holes_frac = 0.125};
+    enum { ALIVE = 7 };
+    for (int scanned = 0; scanned < 2; scanned++) {
+        struct sim_compiled_options options = {.limit_bytes = 8, .settings = &settings, .scanned = scanned};
+        struct sim_assigner a = {.s = &sharded, .options = &options, .arena = arena, .to_limit_bytes = INFINITY};
+        sim_add_buffer(&a, 0, 0, 4, 4, MODEL_TEMPORARY);
+        sim_add_buffer(&a, 0, 2, 2, 2, MODEL_TEMPORARY);
+        sim_add_buffer(&a, 1, 2, 3, 3, MODEL_TEMPORARY);
+        sim_add_buffer(&a, 2, 2, 2, 2, MODEL_TEMPORARY);
+        assert_near(sim_heap_bytes(&a, ALIVE), 4 + 2 + 2, 0);
+        sim_add_buffer(&a, 2, 2, 1, 1, MODEL_TEMPORARY); /* this one does */
+        assert_near(sim_heap_bytes(&a, ALIVE), 4 + 2 + 2, 0);
+        options.in_order_over_bytes = -1; /* that is too large: packed by size it has few holes, or none */
+        assert_near(sim_heap_bytes(&a, ALIVE), scanned ? ALIVE : 8, 0);
+        assert_near(a.from_limit_bytes, 8, 0); /* and would be under any limit less than 9 */
+        assert_near(a.to_limit_bytes, 9, 1e-9);
+        options.checkpoints = true; /* but for what a policy recomputes in layers that are no loops */
+        assert_near(sim_heap_bytes(&a, ALIVE), scanned ? ALIVE : 4 + 2 + 2, 0);
+    }
 }
 
 /* By hand: three layers save 10 bytes each behind 1 that comes and goes; backward each makes 6 that stay to the end,
@@ -328,13 +351,13 @@ static void layers_stand_in_a_heap_one_by_one(struct base_arena *arena)
     struct sim_assigner a = {.s = &sharded, .options = &options, .arena = arena};
     sim_add_buffer(&a, FORWARD + 1, FORWARD + 2, 1, 1, MODEL_TEMPORARY);
     sim_add_arrays(&a, &(struct sim_layer_arrays){FORWARD, FORWARD + 1, BACKWARD, BACKWARD + 1, 0, 3, 10});
-    assert_near(sim_heap_bytes(&a), 1 + 30, 0);
+    assert_near(sim_heap_bytes(&a, 0), 1 + 30, 0);
     sim_add_arrays(&a, &(struct sim_layer_arrays){BACKWARD, BACKWARD + 1, -1, LAST, 0, 3, 6});
-    assert_near(sim_heap_bytes(&a), 1 + 30 + 6, 0);
+    assert_near(sim_heap_bytes(&a, 0), 1 + 30 + 6, 0);
     sim_add_buffer(&a, LAST, LAST, 11, 11, MODEL_TEMPORARY); /* holes of 11 in front, of 4 and 4 behind */
-    assert_near(sim_heap_bytes(&a), 1 + 30 + 6, 0);
+    assert_near(sim_heap_bytes(&a, 0), 1 + 30 + 6, 0);
     sim_add_buffer(&a, LAST, LAST, 5, 5, MODEL_TEMPORARY);
-    assert_near(sim_heap_bytes(&a), 1 + 30 + 6 + 5, 0);
+    assert_near(sim_heap_bytes(&a, 0), 1 + 30 + 6 + 5, 0);
 }
 
 /* What the compiler answered for arrays of random extents: which dimensions are minor, and the tile of those. */

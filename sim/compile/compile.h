@@ -36,6 +36,8 @@ struct sim_settings {
     double most_pieces;                                           /* of a gather or scatter in a windowed einsum */
     double most_combined_bytes;                                   /* of sums that one all-reduce joins */
     double accumulator_bytes; /* smaller sums are fused with another result of their kernel */
+    double spare_heap_bytes;  /* of the device's memory, the least beside a heap that is not packed again */
+    double packed_holes_frac; /* of a packed heap of layers that are no loops */
 };
 extern const struct sim_settings sim_pass_settings; /* passes.c */
 
@@ -207,6 +209,7 @@ struct sim_compiled_options {
     double most_remade_rows;       /* of logits whose gradient each of its products makes again */
     int unrolled;                  /* microbatches whose forward passes precede any backward pass */
     double limit_bytes;            /* device memory left by arguments and accumulators */
+    double in_order_over_bytes;    /* by how much a heap in order of time may be larger than that; negative: smaller */
     double least_recomputed_bytes; /* smaller arrays are not recomputed */
     const struct sim_settings *settings;
     bool keeps_exponentials;        /* unscanned layers: in addition to the quotient; a trait of the chip's compiler */

@@ -208,12 +208,12 @@ static void add_waiting_stack(struct sim_assigner *a, int loop, int made_at, dou
 }
 
 /* The windowed products of a loop over scanned layers stay in its body, others come behind the backward pass. */
-static int last_window(const struct sim_assigner *a, const struct sim_value *value, int made_in)
+static int last_window(const struct sim_assigner *a, int v, int made_in)
 {
-    const struct sim_sharded *s = a->s;
-    if (sim_is_over_layers(a, made_in)) return sim_window_until(a, made_in, value->last_use);
-    const bool within = a->options->scanned && sim_is_over_layers(a, s->ops[value->last_use].loop);
-    return within ? release_point(a, made_in, value->last_use) : backward_end(a, made_in);
+    const int last = a->s->values[v].last_use, end = backward_end(a, made_in);
+    if (sim_is_over_layers(a, made_in)) return sim_window_until(a, made_in, last);
+    if (a->options->scanned && sim_is_over_layers(a, a->s->ops[last].loop)) return release_point(a, made_in, last);
+    return sim_comes_of_loss(a, v) ? sim_logits_window_until(a, v, end) : end;
 }
 
 /* The gather is shared with the layer or its recomputation: it lives from its operand on. */
@@ -249,7 +249,7 @@ static bool add_windowed(struct sim_assigner *a, int v)
     const double bytes = sim_value_bytes(a, &value);
     const struct sim_recomputed *recomputed = a->recomputed && outlives ? &a->recomputed[v] : NULL;
     if (stacked && !a->options->scanned) add_waiting_stack(a, loop, birth, bytes, category, recomputed);
-    else add_pieces(a, v, birth, last_window(a, &value, loop), bytes, category);
+    else add_pieces(a, v, birth, last_window(a, v, loop), bytes, category);
     return true;
 }
 
@@ -422,7 +422,8 @@ static void add_value(struct sim_assigner *a, int v)
         death = s->ops[loop].match - 1;
     if (!sim_is_over_layers(a, loop) && !sim_comes_of_loss(a, v)) bytes *= beside(a, loop);
     sim_move_beside_first(a, v, &birth, &death);
-    if (death >= birth) add_pieces(a, v, birth, death, bytes, category);
+    for (int i = sim_softmax_gradients(a, v, &death); i > 0 && death >= birth; i--)
+        add_pieces(a, v, birth, death, bytes, category);
 }
 
 /* ---- the peak ---- */

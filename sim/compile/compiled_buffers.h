@@ -116,6 +116,7 @@ static inline bool sim_is_over_layers(const struct sim_assigner *a, int loop)
 /* compiled_stacks.c */
 bool sim_is_weight_cast(const struct sim_assigner *a, const struct sim_op *op);
 bool sim_peels_first(const struct sim_assigner *a, int forward); /* the first iteration of the loop behind it */
+bool sim_is_peeled(const struct sim_assigner *a, int loop);      /* such a loop behind */
 /* A layer's input: the stack of all layers once more, for such an iteration. */
 void sim_add_turned_stack(struct sim_assigner *a, int value, double bytes, enum model_category category);
 /* One array per layer, from its operation in the forward loop to one in the backward loop, or outside: whole at once if
@@ -129,6 +130,9 @@ void sim_add_stacks(struct sim_assigner *a); /* of residuals and weights, in add
 int sim_gate_fusion(const struct sim_assigner *a, int value); /* that makes it, its last operation; or -1 */
 /* True if the fusion that ends with an operation overwrites the value. */
 bool sim_is_gate_operand(const struct sim_assigner *a, int value, int at);
+
+/* softmax_gradients.c: the number of arrays that a value is, 2 for some gradients of softmaxes; and until when */
+int sim_softmax_gradients(const struct sim_assigner *a, int v, int *death);
 
 /* compiled_lookups.c */
 bool sim_is_gathered_one_hot(const struct sim_assigner *a, const struct sim_value *value);
@@ -158,6 +162,8 @@ int sim_window_until(const struct sim_assigner *a, int loop, int product);
 int sim_last_loop_end(const struct sim_assigner *a);
 /* The last operation before which the gradient of the logits, last read at an operation of its own, has to stand. */
 int sim_logits_gradient_until(const struct sim_assigner *a, int value, int last_use);
+/* Until when a windowed product waits that reads the gradient of the logits; end: if it does to the last. */
+int sim_logits_window_until(const struct sim_assigner *a, int value, int end);
 /* Until when the gradients of a stack's weights wait for their updates. */
 int sim_gradient_stack_until(const struct sim_assigner *a, int backward);
 
@@ -169,7 +175,7 @@ void sim_rematerialize_in_loops(struct sim_assigner *a, struct sim_compiled_memo
 /* XLA's rematerialization in unscanned layers, until the peak is below the limit or no candidate helps. */
 void sim_rematerialize(struct sim_assigner *a, struct sim_compiled_memory *out);
 
-/* compiled_heap.c: bytes of the heap that holds all arrays collected last, with its holes */
-double sim_heap_bytes(const struct sim_assigner *a);
+/* compiled_heap.c: bytes of the heap that holds all arrays collected last, with its holes; so many are alive at once */
+double sim_heap_bytes(struct sim_assigner *a, double alive_bytes);
 
 #endif

@@ -157,9 +157,9 @@ static void assign(struct sim_assigner *a, struct sim_compiled_memory *out)
 }
 
 /* Layers that are no loops leave holes in the heap. */
-static void place_in_heap(const struct sim_assigner *a, struct sim_compiled_memory *out)
+static void place_in_heap(struct sim_assigner *a, struct sim_compiled_memory *out)
 {
-    const double heap_bytes = sim_heap_bytes(a);
+    const double heap_bytes = sim_heap_bytes(a, out->peak_bytes);
     if (heap_bytes <= out->peak_bytes) return;
     out->category_bytes[MODEL_TEMPORARY] += heap_bytes - out->peak_bytes;
     out->peak_bytes = heap_bytes;
@@ -186,6 +186,6 @@ void sim_compiled_memory(struct base_arena *arena, const struct sim_sharded *sha
     sim_list_values(&a);
     assign(&a, out);
     if (options->lists_alive) sim_list_alive(&a, out);
-    if (!options->scanned) place_in_heap(&a, out);
+    place_in_heap(&a, out);
     out->from_limit_bytes = a.from_limit_bytes, out->to_limit_bytes = a.to_limit_bytes;
 }

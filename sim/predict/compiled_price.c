@@ -70,6 +70,10 @@ static void fill_options(const struct sim_cost_context *p, struct sim_compiled_o
     out->most_logits_bytes = chip->xla_most_logits_bytes;
     out->tile_rows = chip->xla_tile_rows;
     out->rematerializes = drops_arrays(p);
+    const double *c = p->placement->profile.constants;
+    const struct sim_settings *settings = &p->placement->profile.settings;
+    out->in_order_over_bytes =
+        (1 - settings->aimed_frac) * (c[SIM_CAPACITY_BYTES] - c[SIM_RESERVED_BYTES]) - settings->spare_heap_bytes;
 }
 
 /* ---- layouts that are known ---- */
