@@ -27,6 +27,26 @@ void exec_row_scale(struct exec_row *row)
     for (int64_t i = 0; i < row->n; i++) out[i] = x[i] * factor;
 }
 
+/* c tanh(x / c) = c - 2c / (exp(2x / c) + 1) */
+EXEC_VECTORIZED void exec_row_softcap(struct exec_row *row)
+{
+    const float cap = (float)row->op->cap, *x = row->in[0];
+    for (int64_t i = 0; i < row->n; i++) {
+        const float twice = 2.0f * x[i] / cap, bounded = twice < 60.0f ? twice : 60.0f;
+        row->out[0][i] = cap - 2.0f * cap / (exec_exp(bounded) + 1.0f);
+    }
+}
+
+/* its gradient, its result */
+EXEC_VECTORIZED void exec_row_softcap_grad(struct exec_row *row)
+{
+    const float cap = (float)row->op->cap, *gradient = row->in[0], *capped = row->in[1];
+    for (int64_t i = 0; i < row->n; i++) {
+        const float share = capped[i] / cap;
+        row->out[0][i] = gradient[i] * (1.0f - share * share);
+    }
+}
+
 void exec_row_zeros(struct exec_row *row)
 {
     memset(row->out[0], 0, (size_t)row->n * sizeof(float));

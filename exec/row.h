@@ -55,7 +55,8 @@ void exec_dequantize(const struct exec_view *scales, int64_t offset, int64_t str
 
 /* elementwise.c */
 exec_row_run exec_row_copy, exec_row_add, exec_row_scale, exec_row_norm, exec_row_norm_grad, exec_row_gate,
-    exec_row_gate_grad_0, exec_row_gate_grad_1, exec_row_zeros, exec_row_one_hot, exec_row_relpos_one_hot;
+    exec_row_gate_grad_0, exec_row_gate_grad_1, exec_row_softcap, exec_row_softcap_grad, exec_row_zeros,
+    exec_row_one_hot, exec_row_relpos_one_hot;
 /* positions.c */
 exec_row_run exec_row_center, exec_row_rotary, exec_row_rotary_grad, exec_row_position_one_hot;
 /* reductions.c */

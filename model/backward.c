@@ -46,6 +46,7 @@ static int emit(struct builder_pass *pass, const struct model_op *of, enum model
     op->group = is_row_softmax(builder, of) ? -of->inputs[0] - 1 : of->group; /* separate from the recomputed kernel */
     op->lookup = of->lookup;
     op->apart = of->apart;
+    op->cap = of->cap;
     op->causal = of->causal && of->kind == MODEL_EINSUM;
     return output;
 }

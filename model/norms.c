@@ -87,10 +87,12 @@ int model_builder_vector_norm(struct builder *builder, const char *name, int x, 
 int model_builder_capped(struct builder *builder, const char *name, int x, double cap)
 {
     const struct model_tensor *of = model_builder_get(builder, x);
-    return cap > 0 ? builder_apply(builder, MODEL_MAP, MODEL_SOFTCAP, base_print(builder->arena, "%s softcap", name),
-                                   base_print(builder->arena, "%s->%s", of->labels, of->labels), of->dtype,
-                                   (enum model_role)of->role, x)
-                   : x;
+    if (!(cap > 0)) return x;
+    const int capped = builder_apply(builder, MODEL_MAP, MODEL_SOFTCAP, base_print(builder->arena, "%s softcap", name),
+                                     base_print(builder->arena, "%s->%s", of->labels, of->labels), of->dtype,
+                                     (enum model_role)of->role, x);
+    builder_last_op(builder)->cap = cap;
+    return capped;
 }
 
 /* Compilers do not fuse complex arithmetic with the casts around it. */

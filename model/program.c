@@ -9,7 +9,8 @@ const char *model_without_program(const struct model_config *config, enum model_
     if (config->attention_sinks) return "attention_sinks";
     if (config->experts.shared_mlp_dim) return "shared_expert_mlp_dim";
     if (config->experts.first_dense_layers) return "first_dense_layers";
-    if (config->attention_softcap > 0 || config->logits_softcap > 0) return "attention_softcap and logits_softcap";
+    const bool caps = config->attention_softcap > 0 || config->logits_softcap > 0;
+    if (caps && use == MODEL_DECODED) return "attention_softcap and logits_softcap";
     if (config->position_encoding == MODEL_POSITION_ALIBI) return "position_encoding alibi";
     return use == MODEL_DECODED && config->scan_layers && config->experts.count ? "num_experts of scanned layers"
                                                                                 : NULL;

@@ -221,6 +221,7 @@ struct model_op {
     bool lookup; /* an indexed read, written as a product with a one-hot (backward an indexed sum), and that one-hot */
     bool causal; /* of attention: no query sees a later key, and relative positions are one-sided */
     bool needed; /* counted in mfu_frac: a contraction that the model needs, not recomputed */
+    double cap;  /* of a softcap and its gradient */
     int rolls;   /* of blocks of keys: how often they were rolled */
     struct model_window {
         int64_t keys, every;    /* that a decoder's query sees, 0: all; and all in each so-manieth layer, 0: in none */

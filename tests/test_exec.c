@@ -1589,6 +1589,22 @@ static void exponentials_are_exact_enough(struct base_arena *arena)
     assert_near((double)exec_exp(0), 1, 0);
 }
 
+static void softcaps_are_hyperbolic_tangents(struct base_arena *arena)
+{
+    static const struct model_op op = {.cap = 1.5};
+    (void)arena;
+    for (double x = -40; x < 40; x += 0.037) {
+        float in = (float)x, one = 1, out, slope;
+        struct exec_row row = {.n = 1, .in = {&in}, .out = {&out}, .op = &op};
+        const double exact = tanh((double)in / op.cap);
+        exec_row_softcap(&row);
+        assert_true(fabs((double)out - op.cap * exact) < 1e-6);
+        row.in[0] = &one, row.in[1] = &out, row.out[0] = &slope;
+        exec_row_softcap_grad(&row);
+        assert_true(fabs((double)slope - (1 - exact * exact)) < 1e-6);
+    }
+}
+
 static void bfloat16_rounds_to_even(struct base_arena *arena)
 {
     static const struct {
@@ -1953,6 +1969,7 @@ static const struct test tests[] = {
     TEST(plans_that_cannot_run_are_refused),
     TEST(plans_for_other_hardware_run),
     TEST(exponentials_are_exact_enough),
+    TEST(softcaps_are_hyperbolic_tangents),
     TEST(bfloat16_rounds_to_even),
     TEST(relative_positions_have_buckets),
     TEST(products_are_sums_of_products),

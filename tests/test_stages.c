@@ -36,6 +36,8 @@ static const struct setting settings[] = {
     {DECODER, "local:4", "1", "4", "1", "1f1b", "2", "sgd", "float32", "none", "none", NULL, NULL},
     {DECODER, "local:2", "1", "2", "2", "interleaved", "4", "adafactor", "float32", "none", "none", NULL, NULL},
     {DECODER, "local:4", "2", "2", "1", "1f1b", "4", "adamw", "float32", "minimal", "none", NULL, NULL},
+    {DECODER ",attention_softcap=0.5,logits_softcap=2", "local:4", "2", "2", "1", "1f1b", "4", "adamw", "float32",
+     "full", "none", NULL, NULL},
     {DECODER, "local:8", "2", "2", "2", "interleaved", "2", "adamw", "float32", "full", "data", NULL, NULL},
     {DECODER, "local:6", "1", "2", "1", "1f1b", "2", "adamw", "bfloat16", "none", "data+gradients", NULL, NULL},
     {SCANNED, "local:3", "1", "3", "1", "1f1b", "3", "adafactor", "float32", "full", "none", NULL, NULL},
