@@ -53,11 +53,12 @@ void exec_row_block_bias(struct exec_row *row)
                   query = exec_row_sequence_position(row, block * tokens + row->before),
                   first_key = rolled_from(machine, block, row->op->rolls) * tokens + row->start,
                   first = first_seen(row, query), last = row->op->causal ? query : INT64_MAX;
-    const float *scores = row->in[0], *keys = row->in[2], own = row->in[1][0];
+    const float *scores = row->in[0], *keys = row->in[2], own = row->in[1][0],
+                slope = exec_row_slope(row, tokens * tokens);
     for (int64_t i = 0; i < row->n; i++) {
         const int64_t key = exec_row_sequence_position(row, first_key + i);
         const bool sees = own != 0 && keys[i] != 0 && key >= first && key <= last;
-        row->out[0][i] = scores[i] + (sees ? 0.0f : masked);
+        row->out[0][i] = scores[i] + (sees ? slope * (float)key : masked);
     }
 }
 

@@ -19,6 +19,27 @@ static int64_t first_seen(const struct exec_row *row, int64_t seen)
     return before < 0 ? 0 : before < seen ? before : seen;
 }
 
+float exec_row_slope(const struct exec_row *row, int64_t pairs)
+{
+    const int64_t heads = row->machine->sizes[MODEL_HEADS], head = row->number / pairs % heads;
+    int64_t regular = 1;
+    while (2 * regular <= heads) regular *= 2;
+    const double halvings = head < regular ? 8.0 * (double)(head + 1) / (double)regular
+                                           : 4.0 * (double)(2 * (head - regular) + 1) / (double)regular;
+    return row->op->slopes ? exec_exp((float)(-halvings * 0.69314718055994531)) : 0.0f;
+}
+
+/* ALiBi: what a query's own position adds to all keys alike, a softmax leaves out. */
+static void add_slopes(struct exec_row *row)
+{
+    const struct exec_machine *machine = row->machine;
+    const unsigned char *dims = machine->s->program->tensors[row->op->inputs[0]].dims;
+    if (!row->op->slopes) return;
+    const float slope = exec_row_slope(row, machine->sizes[dims[2]] * machine->sizes[dims[3]]);
+    for (int64_t i = 0; i < row->n; i++)
+        row->out[0][i] += slope * (float)exec_row_sequence_position(row, row->start + i);
+}
+
 /* For keys out of sequence order, without position bias. */
 static void add_by_position(struct exec_row *row)
 {
@@ -64,6 +85,7 @@ EXEC_VECTORIZED void exec_row_attention_bias(struct exec_row *row)
     float query = row->in[1][0], *out = row->out[0];
     if (row->machine->s->program->sequence_pieces) {
         add_by_position(row);
+        add_slopes(row);
         return;
     }
     int64_t seen = row->op->causal ? row->before - row->start + 1 : row->n;
@@ -73,6 +95,7 @@ EXEC_VECTORIZED void exec_row_attention_bias(struct exec_row *row)
     hide(scores, relpos, out, 0, unseen);
     see(scores, keys, relpos, out, unseen, seen);
     hide(scores, relpos, out, seen, row->n);
+    add_slopes(row);
 }
 
 /* x, its maximum */

@@ -117,6 +117,7 @@ static int attention_bias(struct builder *builder, const struct builder_attentio
                                      builder_letters(builder, equation, a->query, a->key), NULL, dtype,
                                      MODEL_ROLE_SOFTMAX, inputs);
     builder_last_op(builder)->causal = a->causal;
+    builder_last_op(builder)->slopes = builder->config->position_encoding == MODEL_POSITION_ALIBI;
     if (a->causal) builder_window(builder);
     return biased;
 }

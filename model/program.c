@@ -11,7 +11,7 @@ const char *model_without_program(const struct model_config *config, enum model_
     if (config->experts.first_dense_layers) return "first_dense_layers";
     const bool caps = config->attention_softcap > 0 || config->logits_softcap > 0;
     if (caps && use == MODEL_DECODED) return "attention_softcap and logits_softcap";
-    if (config->position_encoding == MODEL_POSITION_ALIBI) return "position_encoding alibi";
+    if (config->position_encoding == MODEL_POSITION_ALIBI && use == MODEL_DECODED) return "position_encoding alibi";
     return use == MODEL_DECODED && config->scan_layers && config->experts.count ? "num_experts of scanned layers"
                                                                                 : NULL;
 }

@@ -70,6 +70,7 @@ struct ring_scores model_ring_scores(struct builder *builder, const struct build
     struct model_op *bias = builder_last_op(builder);
     bias->rolls = rolls;
     bias->causal = ring->causal;
+    bias->slopes = builder->config->position_encoding == MODEL_POSITION_ALIBI;
     if (ring->causal) builder_window(builder);
     return made;
 }

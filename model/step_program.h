@@ -220,6 +220,7 @@ struct model_op {
     bool in_place; /* an update that writes its new elements, and neither reads nor writes the others */
     bool lookup; /* an indexed read, written as a product with a one-hot (backward an indexed sum), and that one-hot */
     bool causal; /* of attention: no query sees a later key, and relative positions are one-sided */
+    bool slopes; /* of attention: keys count by their distance, with a slope of each head (ALiBi) */
     bool needed; /* counted in mfu_frac: a contraction that the model needs, not recomputed */
     double cap;  /* of a softcap and its gradient */
     int rolls;   /* of blocks of keys: how often they were rolled */

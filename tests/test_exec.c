@@ -1589,6 +1589,21 @@ static void exponentials_are_exact_enough(struct base_arena *arena)
     assert_near((double)exec_exp(0), 1, 0);
 }
 
+/* As BLOOM has them (transformers, build_alibi_tensor): heads beyond a power of two lie between. */
+static void slopes_are_those_of_alibi(struct base_arena *arena)
+{
+    static const double halvings[] = {1, 2, 3, 4, 5, 6, 7, 8, 0.5, 1.5, 2.5, 3.5};
+    static const struct model_op op = {.slopes = true}, none = {.slopes = false};
+    struct exec_machine *machine = base_new(arena, struct exec_machine, 1);
+    machine->sizes[MODEL_HEADS] = BASE_COUNT(halvings);
+    for (int head = 0; head < BASE_COUNT(halvings); head++) {
+        struct exec_row row = {.machine = machine, .op = &op, .number = (12 + head) * 35 + 7};
+        assert_near((double)exec_row_slope(&row, 35), exp2(-halvings[head]), 1e-6);
+        row.op = &none;
+        assert_near((double)exec_row_slope(&row, 35), 0, 0);
+    }
+}
+
 static void softcaps_are_hyperbolic_tangents(struct base_arena *arena)
 {
     static const struct model_op op = {.cap = 1.5};
@@ -1969,6 +1984,7 @@ static const struct test tests[] = {
     TEST(plans_that_cannot_run_are_refused),
     TEST(plans_for_other_hardware_run),
     TEST(exponentials_are_exact_enough),
+    TEST(slopes_are_those_of_alibi),
     TEST(softcaps_are_hyperbolic_tangents),
     TEST(bfloat16_rounds_to_even),
     TEST(relative_positions_have_buckets),

@@ -36,6 +36,8 @@ static const struct setting settings[] = {
     {DECODER, "local:4", "1", "4", "1", "1f1b", "2", "sgd", "float32", "none", "none", NULL, NULL},
     {DECODER, "local:2", "1", "2", "2", "interleaved", "4", "adafactor", "float32", "none", "none", NULL, NULL},
     {DECODER, "local:4", "2", "2", "1", "1f1b", "4", "adamw", "float32", "minimal", "none", NULL, NULL},
+    {DECODER ",position_encoding=alibi", "local:4", "2", "2", "1", "1f1b", "4", "adamw", "float32", "none", "none",
+     NULL, NULL},
     {DECODER ",attention_softcap=0.5,logits_softcap=2", "local:4", "2", "2", "1", "1f1b", "4", "adamw", "float32",
      "full", "none", NULL, NULL},
     {DECODER, "local:8", "2", "2", "2", "interleaved", "2", "adamw", "float32", "full", "data", NULL, NULL},
@@ -364,6 +366,8 @@ static const struct setting round_rings[] = {
     {TURNED, "local:8", "2", "2", "1", "1f1b", "4", "adamw", "float32", "none", "data", "2", "0"},
     {TURNED, "local:4", "1", "2", "2", "interleaved", "4", "adamw", "float32", "full", "none", "2", "0"},
     {PLACED, "local:4", "1", "1", "1", "1f1b", "3", "adamw", "float32", "minimal", "data+gradients", "2", "0"},
+    {DECODER ",position_encoding=alibi", "local:4", "1", "1", "1", "1f1b", "2", "adamw", "float32", "none", "none", "4",
+     "0"},
     {PLACED, "local:2", "1", "1", "1", "1f1b", "2", "adamw", "bfloat16", "full", "none", "2", "0"},
     {WINDOWED, "local:7", "1", "1", "1", "1f1b", "1", "adamw", "float32", "device:context", "none", "7", "0"},
 };
@@ -379,6 +383,8 @@ static const struct setting for_heads[] = {
     {BOTH, "local:2", "1", "1", "1", "1f1b", "1", "adafactor", "float32", "none", "none", "2", "0"},
     {MANY_HEADS ",sliding_window=5,sliding_window_every=2", "local:4", "1", "1", "1", "1f1b", "2", "adafactor",
      "float32", "full", "none", "4", "0"},
+    {DECODER ",position_encoding=alibi", "local:2", "1", "1", "1", "1f1b", "1", "adamw", "float32", "none", "none", "2",
+     "0"},
     {MANY_HEADS, "local:4", "2", "1", "1", "1f1b", "1", "sgd", "float32", "none", "none", "2", "1"},
     {MANY_HEADS, "local:8", "2", "2", "1", "1f1b", "4", "adamw", "float32", "none", "data", "2", "0"},
 };
