@@ -120,7 +120,9 @@ static void the_trace_ends_with_the_step(struct base_arena *arena)
         struct sim_timeline timeline = {0};
         struct sim_detail detail = {.spans = &spans, .timeline = &timeline, .arena = arena};
         struct base_error error;
-        text.values[SIM_TOPOLOGY] = "rtx4090:1x2";
+        text.values[SIM_MODEL] = "decoder_only:emb_dim=2048,num_heads=16,head_dim=128,mlp_dim=5529,num_layers=2,"
+                                 "vocab_size=50257,mlp_activations=silu+linear,logits_via_embedding=0";
+        text.values[SIM_TOPOLOGY] = "rtx4090:1x2"; /* whose host need not be waited for */
         text.values[SIM_BATCH_SIZE] = "6";
         text.values[SIM_TARGETS_LENGTH] = "512";
         assert_ok(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error), &error);
