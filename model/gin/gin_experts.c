@@ -1,8 +1,8 @@
 /* Flaxformer's models in gin: macros of sizes, and a few bindings of layers. Models with experts
  * (flaxformer/t5x/configs/moe, trained by t5x/contrib/moe), and T5 in Flaxformer's dense layers. */
-#include "model/gin/gin_reader.h"
 #include "model/gin/gin_macros.csv.h"
 #include "model/gin/gin_parts.csv.h"
+#include "model/gin/gin_reader.h"
 
 #include <string.h>
 

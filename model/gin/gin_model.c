@@ -1,6 +1,6 @@
 /* T5X's models in gin: a network's bindings as a model, and a model as bindings. */
-#include "model/gin/gin_reader.h"
 #include "model/gin/gin_networks.csv.h"
+#include "model/gin/gin_reader.h"
 
 #include <stddef.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* Runs a compiler's passes on a sharded program, in the order of one table. software.csv chooses passes for a software;
  * passes.csv describes each, with date and source. */
-#include "sim/compile/pass_settings.csv.h"
 #include "sim/compile/passes.h"
+#include "sim/compile/pass_settings.csv.h"
 
 #include <string.h>
 
