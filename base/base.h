@@ -343,20 +343,17 @@ enum base_status base_directory_make_durable(const char *path, struct base_error
 bool base_directory_exists(const char *path);
 enum base_status base_directory_rename(const char *from, const char *to, struct base_error *error);
 enum base_status base_directory_sync(const char *path, struct base_error *error); /* writes its names to disk */
-/* A lock: a file in a directory that the kernel unlocks when this process ends, in any way. The file names the
- * holder and stays. */
+/* A file that the kernel unlocks when this process ends, in any way. It names the holder and stays. */
 struct base_lock {
     int descriptor; /* -1: not held */
 };
-/* BASE_INPUT: another process holds the lock (the message names it), or the file cannot be created. *supported is
- * false if the file system has no locks. */
+/* BASE_INPUT: another process holds it (the message names which), or it cannot be made. *supported: there are locks. */
 enum base_status base_lock_take(struct base_lock *lock, const char *path, const char *who, bool *supported,
                                 struct base_error *error);
 void base_lock_release(struct base_lock *lock);
-/* "HOST-PID": unique among running processes. 0: this one. */
-void base_process_name(long process, char *out, size_t size);
-bool base_process_lives(long process);   /* on this machine, and is no zombie */
-int64_t base_machine_memory_bytes(void); /* installed memory of this machine; 0: unknown */
+void base_process_name(long process, char *out, size_t size); /* "HOST-PID", unique among those that run; 0: this one */
+bool base_process_lives(long process);                        /* on this machine, and is no zombie */
+int64_t base_machine_memory_bytes(void);                      /* installed memory of this machine; 0: unknown */
 /* Names without "." and "..", sorted bytewise. */
 enum base_status base_directory_list(struct base_arena *arena, const char *path, const char *const **names, int *count,
                                      struct base_error *error);
