@@ -230,6 +230,22 @@ static bool has_stack(void)
     return limit.rlim_cur >= least_bytes;
 }
 
+/* With --json an error is a document, too, as `batch` has it; the message on stderr stays. */
+static void print_failure(struct base_arena *arena, int count, char **arguments, enum base_status status,
+                          const char *why)
+{
+    struct base_text text = {.arena = arena};
+    struct base_json_writer w = {.text = &text, .layout = BASE_JSON_ONE_LINE};
+    bool asked = false;
+    for (int i = 1; i < count; i++) asked = asked || !strcmp(arguments[i], "--json");
+    if (!asked) return;
+    base_json_open(&w, '{');
+    base_json_member_int(&w, "exit", status);
+    base_json_member_string(&w, "error", why);
+    base_json_close(&w, '}');
+    fputs(text.data, stdout);
+}
+
 int main(int argument_count, char **argument_values)
 {
     static struct base_error error;
@@ -271,7 +287,10 @@ int main(int argument_count, char **argument_values)
         if (printed != BASE_OK) status = printed;
     }
     bool fails = status != BASE_OK && status != BASE_NO_FIT && status != BASE_STOPPED;
-    if (fails && *error.text) say(error.text);
+    if (fails && *error.text) {
+        if (!context.answers) print_failure(&arena, argument_count, argument_values, status, error.text);
+        say(error.text);
+    }
     if (status == BASE_RUN && stop_signal) status = (enum base_status)(128 + stop_signal);
     sim_cache_free(context.cache);
     base_arena_free(&arena);

@@ -1,5 +1,5 @@
 /* Answers that are lists: a search, a comparison, several topologies, a table of runs, a run beside its prediction. */
-const formats = [[/tokens_per_s|_flop/, count], [/_bytes(_|$)|^bytes/, bytes], [/_s$/, seconds], [/_frac$/, percent]];
+const formats = [[/tokens_per_s|_flop|^price$/, count], [/_bytes(_|$)|^bytes/, bytes], [/_s$/, seconds], [/_frac$/, percent]];
 const cell = (key, value) => typeof value === "number" ? ((formats.find(([of]) => of.test(key)) || [])[1] || ((v) => Number.isInteger(v) ? String(v) : round(v)))(value)
   : value === null || value === undefined ? "" : value === true ? "yes" : value === false ? "no" : typeof value === "object" ? optionWords(value) : String(value);
 const named = (key) => key.endsWith("tokens_per_s") ? words(key.slice(0, -12)) + "tokens/s" : words(key.replace(/_(s|bytes|frac)$/, ""));

@@ -79,7 +79,7 @@ const drawVerdict = (d, pin) => {
     make("dl", { class: "facts" }, [
       speedFacts(d, before),
       s.mfu_frac === undefined || s.mfu_frac === null ? null : fact("MFU", percent(s.mfu_frac), "model FLOP over the peak", before && before.throughput.mfu_frac ? change(s.mfu_frac, before.throughput.mfu_frac) : null),
-      d.training ? fact("the training", d.training.price > 0 ? "$ " + count(d.training.price) : seconds(d.training.wall_s), `${count(d.training.train_tokens)} tokens: ${whole(d.training.steps)} steps, ${seconds(d.training.wall_s)}, ${count(d.training.device_hours)} device hours`, before && before.training ? change(d.training.price || d.training.wall_s, before.training.price || before.training.wall_s) : null) : null,
+      d.training ? fact(d.training.price > 0 ? "price of the training" : "the training", d.training.price > 0 ? count(d.training.price) : seconds(d.training.wall_s), `${count(d.training.train_tokens)} tokens: ${whole(d.training.steps)} steps, ${seconds(d.training.wall_s)}, ${count(d.training.device_hours)} device hours`, before && before.training ? change(d.training.price || d.training.wall_s, before.training.price || before.training.wall_s) : null) : null,
       d.loss ? fact("loss", d.loss.at(-1).toPrecision(5), `after ${d.loss.length} step${d.loss.length === 1 ? "" : "s"}; ${d.loss[0].toPrecision(5)} at first`)
         : d.fits_probability_frac === undefined || d.fits_probability_frac === null ? null : fact("likely to fit", percent(d.fits_probability_frac), d.confidence && d.confidence.includes("uncalibrated") ? "uncalibrated" : null),
     ]),
