@@ -230,7 +230,8 @@ static bool has_stack(void)
     return limit.rlim_cur >= least_bytes;
 }
 
-/* With --json an error is a document, too, as `batch` has it; the message on stderr stays. */
+/* With --json an error is a document, too, as `batch` has it, unless the answer goes to a file; the message on stderr
+ * stays. */
 static void print_failure(struct base_arena *arena, int count, char **arguments, enum base_status status,
                           const char *why)
 {
@@ -238,6 +239,8 @@ static void print_failure(struct base_arena *arena, int count, char **arguments,
     struct base_json_writer w = {.text = &text, .layout = BASE_JSON_ONE_LINE};
     bool asked = false;
     for (int i = 1; i < count; i++) asked = asked || !strcmp(arguments[i], "--json");
+    for (int i = 1; i < count; i++)
+        asked = asked && strcmp(arguments[i], "--out") != 0 && strncmp(arguments[i], "--out=", 6) != 0;
     if (!asked) return;
     base_json_open(&w, '{');
     base_json_member_int(&w, "exit", status);

@@ -117,7 +117,7 @@ def memory_of(program, options, row):
         if value and key != "notes" and "--" + key.replace("_", "-") in options:
             arguments += ["--" + key.replace("_", "-"), value]
     answer = subprocess.run(arguments, stdout=subprocess.PIPE, check=False).stdout
-    return json.loads(answer)["memory"] if answer else {}
+    return json.loads(answer).get("memory", {}) if answer else {}
 
 
 def options_of(program):

@@ -55,7 +55,7 @@ class Plan(TypedDict, total=False):
     overlap_moe_a2a: int
     cuda_graphs: Text
     capacity_factor: float
-    cp_comm_type: Literal["software", "p2p", "all_gather"]
+    cp_comm_type: Literal["software", "p2p", "all_gather", "a2a"]
     tp_comm_overlap: int
     overlap_grad_reduce: int
     overlap_param_gather: int
@@ -184,7 +184,7 @@ class Tune(TypedDict, total=False):
     overlap_moe_a2a: Union[int, Literal["auto"], Sequence[int]]
     cuda_graphs: Text
     capacity_factor: Union[float, Literal["auto"], Sequence[float]]
-    cp_comm_type: Union[Literal["software", "p2p", "all_gather"], Literal["auto"], Sequence[Literal["software", "p2p", "all_gather"]]]
+    cp_comm_type: Union[Literal["software", "p2p", "all_gather", "a2a"], Literal["auto"], Sequence[Literal["software", "p2p", "all_gather", "a2a"]]]
     tp_comm_overlap: Union[int, Literal["auto"], Sequence[int]]
     overlap_grad_reduce: Union[int, Literal["auto"], Sequence[int]]
     overlap_param_gather: Union[int, Literal["auto"], Sequence[int]]
