@@ -69,7 +69,7 @@ static inline int64_t exec_row_sequence_position(const struct exec_row *row, int
 }
 /* softmax.c */
 float exec_row_slope(const struct exec_row *row, int64_t pairs); /* of the row's head, whose scores are pairs; or 0 */
-bool exec_row_has_window(const struct exec_row *row); /* this layer's mask has a window */
+bool exec_row_has_window(const struct exec_row *row);            /* this layer's mask has a window */
 exec_row_run exec_row_attention_bias, exec_row_exponentials, exec_row_softmax, exec_row_softmax_grad;
 /* blocks.c */
 exec_row_run exec_row_block_bias, exec_row_maximum, exec_row_merged_sum, exec_row_merged;
