@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "commands/commands.h"
+#include "reports/reports.h"
 #include "sim/predict/predict.h"
 #include "sim/program/session_cache.h"
 
@@ -652,6 +653,85 @@ static const char *answer_in(struct base_arena *arena, struct sim_cache *cache, 
     return out.data;
 }
 
+/* ---- the command of an answer ---- */
+
+/* Words of a shell that are plain, or in single quotes, of which none holds another. */
+static int split_command(struct base_arena *arena, const char *command, const char **words, int most)
+{
+    int count = 0;
+    for (const char *at = command; *at && count < most; at += *at == ' ') {
+        struct base_text word = {.arena = arena};
+        base_put(&word, "");
+        for (bool quoted = false; *at && (quoted || *at != ' '); at++)
+            if (*at == '\'') quoted = !quoted;
+            else base_put_bytes(&word, at, 1);
+        words[count++] = word.data;
+    }
+    return count;
+}
+
+/* The answer to the plan's own command is the plan's, and says that command again. */
+static void check_asked_again(struct base_arena *arena, struct sim_cache *cache, const struct sim_plan *plan)
+{
+    enum { MOST_WORDS = 128 };
+    const char *command = base_copy(arena, reports_plan_command(arena, plan)), *words[MOST_WORDS];
+    struct sim_prediction prediction;
+    struct commands_context context = {.arena = arena, .cache = cache, .json = true};
+    struct base_text out = {.arena = arena};
+    struct base_error error = {0};
+    const struct base_json *document;
+    assert_ok(sim_predict(cache, plan, &prediction, NULL, &error), &error);
+    const int count = split_command(arena, command, words, MOST_WORDS);
+    commands_execute(&context, "predict", count - 2, words + 2, &out, &error);
+    if (!out.length) fail_msg("%s: %s", command, error.text);
+    assert_ok(base_json_parse(arena, out.data, out.length, &document, &error), &error);
+    const struct base_json *time = base_json_get(document, "time"), *memory = base_json_get(document, "memory");
+    assert_string_equal(base_json_string(document, "command", ""), command);
+    assert_near(base_json_number(time, "step_s"), prediction.step_s, 1e-9 * prediction.step_s);
+    assert_near(base_json_number(memory, "peak_bytes"), (double)prediction.memory.peak_bytes, 0.5);
+}
+
+/* Plans of every software, from the tables of measured runs. */
+static void commands_of_answers_ask_the_same_again(struct base_arena *arena)
+{
+    static const char *const tables[] = {"alpa_v100",      "aot_maxtext",     "aot_t5x",
+                                         "bigscience_pp",  "h100_torchtitan", "h100_transformers",
+                                         "megatron_pp",    "megatron_sc21",   "nanotron_h100_pp",
+                                         "nemo_selene_pp", "public_gpu",      "torchtitan_pp",
+                                         "tpu_levanter",   "tpu_maxtext",     "tpu_mesh_tf",
+                                         "tpu_multislice", "vtrain_pp",       "mpt_fsdp",
+                                         "mlperf_pp",      "t5x_h100",        "tpu_mesh_transformer_jax"};
+    enum { ROWS_A_TABLE = 2 };
+    int asked = 0;
+    for (int t = 0; t < BASE_COUNT(tables); t++) {
+        struct base_csv csv;
+        struct base_error error;
+        bool more = true;
+        struct sim_cache *cache = sim_cache_new(arena);
+        assert_ok(base_csv_open(&csv, arena, base_print(arena, "tests/data/measured/%s.csv", tables[t]), &error),
+                  &error);
+        for (int done = 0; done < ROWS_A_TABLE;) {
+            struct sim_plan_text text = {.values = {NULL}};
+            struct sim_plan plan;
+            assert_ok(base_csv_next(&csv, &more, &error), &error);
+            if (!more) break;
+            for (int k = 0; k < SIM_KEY_COUNT; k++) {
+                const int column = base_csv_column(&csv, sim_plan_keys[k].name);
+                if (column >= 0 && *base_csv_field(&csv, column))
+                    text.values[k] = base_copy(arena, base_csv_field(&csv, column));
+            }
+            TEST_ROW("%s line %lld", tables[t], (long long)csv.line_number);
+            if (sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error) != BASE_OK)
+                continue;
+            check_asked_again(arena, cache, &plan);
+            done++, asked++;
+        }
+        base_csv_close(&csv);
+        sim_cache_free(cache);
+    }
+    assert_true(asked > 30);
+}
+
 /* A file may have changed, and a profile counts for the question that names it. */
 static void the_next_question_finds_files_as_they_are_and_no_profile(struct base_arena *arena)
 {
@@ -720,6 +800,7 @@ int main(int argument_count, char **arguments)
         TEST(every_option_table_is_well_formed),
         TEST(steps_that_cannot_be_are_refused),
         TEST(every_example_runs),
+        TEST(commands_of_answers_ask_the_same_again),
         TEST(a_terminal_sees_colour_and_blocks),
         TEST(man_page_has_every_option_of_every_command),
         TEST(man_page_is_clean_roff),

@@ -392,7 +392,25 @@ static void recomputed_layers_are_of_megatron_and_of_a_chunk(struct base_arena *
     }
 }
 
+/* The layout in words sets the partition, too; said twice, the plan would be refused. */
+static void a_layout_is_said_without_its_partition(struct base_arena *arena)
+{
+    const char *const given[][2] = {
+        {"model", "llama3_8b:num_layers=10"}, {"expert_parallel", "1"}, {"pipeline_layout", "even over 10+2 slots"}};
+    const struct sim_plan_text text = plan_of(given, BASE_COUNT(given));
+    struct sim_cache *cache = sim_cache_new(arena);
+    struct sim_plan plan, again;
+    struct base_error error;
+    assert_ok(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error), &error);
+    const struct sim_plan_text filled = sim_plan_filled(arena, &plan);
+    assert_null(filled.values[SIM_PIPELINE_PARTITION]);
+    assert_ok(sim_plan_check(cache, arena, &filled, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &again, &error), &error);
+    assert_int_equal(again.pipeline.partition, SIM_BY_LAYERS_AND_EMBEDDINGS);
+    sim_cache_free(cache);
+}
+
 static const struct test tests[] = {
+    TEST(a_layout_is_said_without_its_partition),
     TEST(recomputed_layers_are_a_part_of_full),
     TEST(recomputed_layers_are_of_megatron_and_of_a_chunk),
     TEST(layouts_say_the_layers_of_pieces),

@@ -239,5 +239,6 @@ struct sim_plan_text sim_plan_filled(struct base_arena *arena, const struct sim_
     }
     if (!plan->config->encoder) out.values[SIM_INPUTS_LENGTH] = NULL;
     if (plan->num_microbatches <= 1) out.values[SIM_NUM_MICROBATCHES] = "0";
+    if (*plan->pipeline_layout_text) out.values[SIM_PIPELINE_PARTITION] = NULL; /* the layout says it */
     return out;
 }
