@@ -44,6 +44,43 @@ enum base_status commands_answer_document(struct commands_context *context, cons
     return ask(context, "predict", words, BASE_COUNT(words), out, error);
 }
 
+/* ---- what every choice of a plan is worth ---- */
+
+/* {"plan": …, "what_if": […]} */
+static const struct base_json *with_plan(struct base_arena *arena, const struct base_json *around,
+                                         const struct base_json *plan)
+{
+    struct base_json *whole = base_new(arena, struct base_json, 1), *member = base_new(arena, struct base_json, 1);
+    *whole = *around, *member = *plan;
+    member->key = "plan", member->next = whole->child;
+    whole->child = member, whole->count++;
+    return whole;
+}
+
+enum base_status commands_choices_document(struct commands_context *context, const char *path,
+                                           const struct base_json **out, struct base_error *error)
+{
+    static const char keys[] = "num_microbatches,model_parallel_submesh,num_partitions,logical_axis_rules,remat_policy,"
+                               "optimizer_partitioning,sequence_parallel,pipeline_stages,virtual_stages,"
+                               "context_parallel,attention";
+    const struct base_held *before = context->arena->held;
+    const struct base_json *saved = NULL, *around;
+    struct base_text text = {.arena = context->arena};
+    struct base_json_writer w = {.text = &text};
+    if (!is_gin(path)) BASE_TRY(commands_saved_document(context, path, &saved, error));
+    const struct base_json *best = base_json_find(saved, "best", BASE_JSON_OBJECT);
+    *out = saved;
+    if (saved && (base_json_get(saved, "sensitivity") || (base_json_get(saved, "search") && !best))) return BASE_OK;
+    if (best) base_json_put_value(&w, best);
+    const struct base_held held = {"the best plan", text.data, text.length};
+    if (best) context->arena->held = &held;
+    const char *const words[] = {best ? held.name : path, "--what-if", keys};
+    const enum base_status status = ask(context, "predict", words, BASE_COUNT(words), &around, error);
+    context->arena->held = before;
+    if (status == BASE_OK) *out = best || saved ? with_plan(context->arena, around, best ? best : saved) : around;
+    return status;
+}
+
 /* ---- the mesh of a plan ---- */
 
 /* A pipeline's mesh, stages first: each stage has the next devices in rank order. Ranks count through the nodes, or a

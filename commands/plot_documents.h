@@ -12,6 +12,8 @@ typedef enum base_status commands_make_document(struct commands_context *context
 commands_make_document commands_saved_document;
 /* An answer of predict or run; of a plan the prediction with its detail. */
 commands_make_document commands_answer_document;
+/* A search with its sensitivity; of one without, its best plan with that plan's neighbours; of a plan the same. */
+commands_make_document commands_choices_document;
 /* The document of `mesh --json`; for a plan that of its mesh. */
 commands_make_document commands_mesh_document;
 /* Predictions of the plan with batches from a sixteenth to sixteen times its own, in 1 to 32 microbatches. */

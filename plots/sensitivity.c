@@ -24,6 +24,7 @@ struct changes {
     int count;
     struct plots_axis axis;
     double label_px;
+    const char *best; /* what changes are beside */
 };
 
 static enum base_status read_changes(struct base_arena *arena, const struct plots_request *r, struct changes *out,
@@ -55,6 +56,38 @@ static enum base_status read_changes(struct base_arena *arena, const struct plot
         out->count++;
     }
     return BASE_OK;
+}
+
+/* Of neighbours, as `predict --what-if` has them, without those that are refused and the plan itself. */
+static enum base_status read_neighbours(struct base_arena *arena, const struct plots_request *r,
+                                        const struct base_json *list, struct changes *out, struct base_error *error)
+{
+    double now = 0;
+    if (list->count > MOST_CHANGES)
+        return base_fail(error, BASE_INPUT, "%s: what_if has more than %d changes", r->path, MOST_CHANGES);
+    out->list = base_new(arena, struct change, list->count + 1);
+    out->best = "this plan";
+    for (int pass = 0; pass <= 1; pass++)
+        for (const struct base_json *item = list->child; item; item = item->next) {
+            const struct base_json *answer = base_json_find(item, "answer", BASE_JSON_OBJECT);
+            const double tokens =
+                base_json_real(base_json_find(answer, "throughput", BASE_JSON_OBJECT), "tokens_per_s");
+            const bool is_now = base_json_find(item, "now", BASE_JSON_TRUE) != NULL;
+            if (!pass && is_now) now = tokens;
+            if (!pass || is_now || !answer) continue;
+            if (!isfinite(tokens / now))
+                return base_fail(error, BASE_INPUT, "%s: what_if: tokens_per_s of each answer above 0 is needed",
+                                 r->path);
+            out->list[out->count] = (struct change){.key = plots_clean(arena, base_json_string(item, "key", "?")),
+                                                    .value = plots_clean(arena, base_json_string(item, "value", "?")),
+                                                    .change_frac = tokens / now - 1,
+                                                    .fits = base_json_find(answer, "fits", BASE_JSON_TRUE) != NULL,
+                                                    .tight = base_json_find(answer, "tight", BASE_JSON_TRUE) != NULL,
+                                                    .order = out->count};
+            out->count++;
+        }
+    if (out->count) return BASE_OK;
+    return base_fail(error, BASE_INPUT, "%s: nothing of the plan can be changed: nothing to draw", r->path);
 }
 
 /* The best value of a key first, invalid ones last. */
@@ -97,15 +130,18 @@ static const char *keys_it_hangs_on(struct base_arena *arena, const struct chang
 /* The title names the keys that make the plan fit, and of the others the key whose second-best value costs most. */
 static const char *title_of(struct base_arena *arena, const struct changes *c)
 {
-    const struct change *most = NULL;
+    const struct change *most = NULL, *gain = NULL;
     for (int i = 0; i < c->count; i++) {
         bool first = i == 0 || strcmp(c->list[i].key, c->list[i - 1].key) != 0;
         const struct change *best = NULL;
         for (int j = i; first && j < c->count && !strcmp(c->list[j].key, c->list[i].key); j++)
             if (!best && !c->list[j].refused && c->list[j].fits && !c->list[j].tight) best = &c->list[j];
-        if (best && (!most || best->change_frac < most->change_frac)) most = best;
+        if (best && best->change_frac < (most ? most->change_frac : -0.0005)) most = best;
+        if (best && best->change_frac > (gain ? gain->change_frac : 0.0005)) gain = best;
     }
-    if (!most) return "No change of a single choice fits";
+    if (gain)
+        return base_print(arena, "%s %s fits, and is %.1f %% faster", gain->key, gain->value, 100 * gain->change_frac);
+    if (!most) return "No change of a single choice is faster and fits";
     const char *keys = keys_it_hangs_on(arena, c);
     return base_print(arena, "%s%s%s matters most: its next best value, %s, costs %.1f %%",
                       *keys ? "It fits only with its " : "Of plans that fit, ",
@@ -115,6 +151,7 @@ static const char *title_of(struct base_arena *arena, const struct changes *c)
 
 static const char *signed_percent(struct base_arena *arena, double frac)
 {
+    if (fabs(frac) < 0.0005) return "the same";
     return base_print(arena, "%s%.1f %%", frac > 0 ? "+" : "−", fabs(100 * frac));
 }
 
@@ -218,7 +255,8 @@ static double draw_key(struct plots_canvas *canvas, const struct changes *all, i
     return y + 8;
 }
 
-static void draw_axis(struct plots_canvas *canvas, const struct plots_axis *axis, double top, double bottom)
+static void draw_axis(struct plots_canvas *canvas, const struct plots_axis *axis, const char *best, double top,
+                      double bottom)
 {
     for (int i = 0; i <= 4; i++) {
         double value = axis->low * i / 4, px = plots_axis_px(axis, value);
@@ -226,7 +264,7 @@ static void draw_axis(struct plots_canvas *canvas, const struct plots_axis *axis
         bool shown = i == 0 || i == 4 || fabs(axis->to_px - axis->from_px) > 200; /* there is room for all */
         if (shown)
             plots_text(canvas, px, bottom + 9, PLOTS_CENTRE, PLOTS_SMALL, PLOTS_MUTED,
-                       i ? base_print(canvas->arena, "−%.3g %%", -100 * value) : "the best");
+                       i ? base_print(canvas->arena, "−%.3g %%", -100 * value) : best);
     }
     plots_text(canvas, axis->to_px, bottom + 26, PLOTS_RIGHT, PLOTS_LABEL, PLOTS_INK, "change of tokens per second");
 }
@@ -273,16 +311,22 @@ enum base_status plots_sensitivity(struct base_arena *arena, const struct plots_
                                    struct plots_picture *out, struct base_error *error)
 {
     struct plots_canvas canvas = plots_canvas_of(arena, request);
-    struct changes c = {.count = 0};
-    BASE_TRY(plots_search_check(arena, request, &canvas.subtitle, error));
-    BASE_TRY(read_changes(arena, request, &c, error));
+    struct changes c = {.best = "the best"};
+    const struct base_json *around = base_json_find(request->document, "what_if", BASE_JSON_ARRAY),
+                           *plan = base_json_find(request->document, around ? "plan" : "best", BASE_JSON_OBJECT);
+    if (around) BASE_TRY(read_neighbours(arena, request, around, &c, error));
+    else BASE_TRY(plots_search_check(arena, request, &canvas.subtitle, error));
+    if (!around) BASE_TRY(read_changes(arena, request, &c, error));
     c.label_px = PLOTS_MARGIN_PX + fmin(most_label_px, label_frac * plots_width(&canvas));
     sort_changes(&c);
     choose_shown(&c);
     c.axis = scale(&canvas, &c);
     canvas.title = title_of(arena, &c);
-    canvas.subtitle = base_print(arena, "%s; the best is %s", canvas.subtitle,
-                                 plots_plan_words(arena, base_json_find(request->document, "best", BASE_JSON_OBJECT)));
+    if (around)
+        canvas.subtitle = base_print(arena, "%s on %s", plots_clean(arena, base_json_string(plan, "model", "a plan")),
+                                     plots_clean(arena, base_json_string(plan, "topology", "its machine")));
+    if (base_json_get(plan, "logical_axis_rules")) /* a plan as it was written says little of itself */
+        canvas.subtitle = base_print(arena, "%s; %s is %s", canvas.subtitle, c.best, plots_plan_words(arena, plan));
     double top = plots_heading(&canvas, canvas.title, canvas.subtitle) + 4, bottom = top;
     for (int pass = 0; pass <= 1; pass++) { /* the height first: grid lines lie below the bars */
         struct plots_canvas scratch = plots_canvas_of(arena, request);
@@ -293,7 +337,7 @@ enum base_status plots_sensitivity(struct base_arena *arena, const struct plots_
             y = draw_key(pass ? &canvas : &scratch, &c, first, end, y);
         }
         bottom = y;
-        if (!pass) draw_axis(&canvas, &c.axis, top, bottom);
+        if (!pass) draw_axis(&canvas, &c.axis, c.best, top, bottom);
     }
     canvas.height_px = bottom + 44;
     return plots_finish(&canvas, request->format, c.count, out, error);
