@@ -241,6 +241,24 @@ def knobs(browser, served):
         time.sleep(0.1)
     else:
         found.append("a search answers: " + browser.evaluate("document.querySelector('#view').textContent"))
+    expect("plans found are lines, too", "document.querySelectorAll('.plan-line').length > 2")
+    expect("the view is in the address", "location.hash.endsWith('view=search')")
+    for width in (390, 1280):
+        browser.show(width, 900, False)
+        time.sleep(0.3)
+        found += [f"a search at {width} px: {what}" for what in browser.evaluate(MEASURE)["found"] + barriers(browser)]
+    visit(browser, served.address + T5 + "&view=machine")
+    expect("a link opens the view that it names, with the load of links", "document.querySelector('#view').textContent.includes('What links carry in one')")
+    browser.evaluate("[...document.querySelectorAll('#view button')].find((b) => b.textContent === 'groups of data').click()")
+    expect("groups of another axis", "document.querySelector('#view').textContent.includes('over data')")
+    browser.evaluate("document.querySelector('.what[data-key=dtype][data-value=fp8]').click(); document.querySelector('.reason .tools button').click()")
+    expect("a refusal's remedy is a click away", "document.querySelector('.reason').hidden && document.querySelector('#headline').textContent.startsWith('It fits')")
+    browser.evaluate("document.querySelector('[data-key=virtual_stages] .step:last-child').click()")
+    expect("a key that nothing is known around says why", "document.querySelector('.reason').textContent.includes('pipeline_stages')")
+    visit(browser, served.address + T5 + "&train_tokens=1T&device_hour_price=3.22")
+    expect("a price is in the verdict", "document.querySelector('.facts').textContent.includes('price of the training')")
+    visit(browser, served.address + PIPELINE)
+    expect("microbatches in flight of a pipeline", "document.querySelector('#view').textContent.includes('Microbatches in flight: stage 0 holds 4')")
     return found
 
 
@@ -280,7 +298,7 @@ def looks(browser, served, pictures):
         for width, height, dark in ((1280, 900, False), (390, 844, True)):
             browser.show(width, height, dark)
             visit(browser, served.address + plan)
-            for tab in ("memory", "time", "machine", "shelf"):
+            for tab in ("memory", "time", "machine", "shelf", "sources"):
                 browser.evaluate(f"document.querySelector('#tab-{tab}').click()")
                 answer = browser.evaluate(MEASURE)
                 found += [f"{name}, {tab} at {width} px: {what}" for what in answer["found"] + barriers(browser)]
