@@ -158,7 +158,7 @@ differs-update: $(BUILD)/tests/test_partition
 ## pictures: the pictures of the README, as the commands draw them
 pictures: all
 	@scripts/pictures.sh $(BUILD)/meshwright docs
-	-@python3 scripts/page_picture.py $(BUILD)/meshwright docs/page.png
+	-@python3 scripts/page_picture.py $(BUILD)/meshwright docs/live.png
 
 ## pages: a page of every kind of answer, opened by Chromium in twelve windows; pages and pictures stay in build/pages
 pages: all
