@@ -41,10 +41,7 @@ struct plots_note {
     const char *text, *verdict;
     bool disagrees;
 };
-struct plots_note plots_verdict_note(struct base_arena *arena, enum plots_memory_verdict measured,
-                                     enum plots_memory_verdict predicted);
-/* The same with the row's predicted memory or its error; text is NULL for a plan that ran as predicted: its bars say
- * all. */
+/* Of a row, with its predicted memory or its error; text is NULL for a plan that ran as predicted: its bars say all. */
 struct plots_note plots_row_note(struct base_arena *arena, const struct plots_comparison_row *row);
 /* The whole row in words, for a hover. */
 const char *plots_row_words(struct base_arena *arena, const struct plots_comparison_row *row);

@@ -146,8 +146,8 @@ static const char *memory_words(struct base_arena *arena, double bytes)
     return isnan(bytes) ? "" : base_print(arena, ", %s a device", base_bytes(bytes));
 }
 
-struct plots_note plots_verdict_note(struct base_arena *arena, enum plots_memory_verdict measured,
-                                     enum plots_memory_verdict predicted)
+static struct plots_note verdict_note(struct base_arena *arena, enum plots_memory_verdict measured,
+                                      enum plots_memory_verdict predicted)
 {
     enum { KINDS = PLOTS_MEMORY_EXCEEDED + 1 };
     static const char *const measured_words[KINDS] = {[PLOTS_MEMORY_UNKNOWN] = "not measured",
@@ -169,7 +169,7 @@ struct plots_note plots_verdict_note(struct base_arena *arena, enum plots_memory
 struct plots_note plots_row_note(struct base_arena *arena, const struct plots_comparison_row *row)
 {
     if (row->measured == PLOTS_MEMORY_FITS && row->predicted == PLOTS_MEMORY_FITS) return (struct plots_note){0};
-    struct plots_note note = plots_verdict_note(arena, row->measured, row->predicted);
+    struct plots_note note = verdict_note(arena, row->measured, row->predicted);
     if (row->predicted != PLOTS_MEMORY_UNKNOWN)
         note.text = base_print(arena, "%s%s", note.text, memory_words(arena, row->predicted_peak_memory_bytes));
     else if (*row->error) note.text = base_print(arena, "%s: %s", note.text, row->error);
