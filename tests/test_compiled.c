@@ -24,7 +24,7 @@ static const struct answers {
 } files[] = {{"tests/data/compiled_memory.csv", 0.026, 0.91, 0.95, 0.03, 0.95, 0.55, true},
              {"tests/data/compiled_memory_drawn.csv", 0.028, 0.92, 0.96, 0.03, 0.95, 0.7, false},
              {"tests/data/compiled_memory_blind.csv", 0.031, 0.91, 0.97, 0.02, 1, 0.7, true},
-             {"tests/data/compiled_memory_judged.csv", 0.026, 0.95, 0.97, 0.03, 0.97, 0.7, true},
+             {"tests/data/compiled_memory_judged.csv", 0.026, 0.95, 0.97, 0.03, 1, 0.7, true},
              {"tests/data/compiled_memory_fresh.csv", 0.022, 1, 1, 0, 0.84, 0.7, true},
              {"tests/data/compiled_memory_unseen.csv", 0.029, 0.92, 1, 0, 1, 0.7, true},
              {"tests/data/compiled_memory_later.csv", 0.042, 0.92, 1, 0, 1, 0.7, true},

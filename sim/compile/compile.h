@@ -228,6 +228,7 @@ struct sim_compiled_memory {
     double peak_bytes;                           /* of all transient buffers, without arguments and accumulators */
     double category_bytes[MODEL_CATEGORY_COUNT]; /* of these */
     int peak_op;                                 /* -1: none */
+    double holes_bytes;                          /* of the peak: between arrays */
     double recomputed_frac;                  /* of the bytes that layers save: the share that is recomputed instead */
     double from_limit_bytes, to_limit_bytes; /* limits for which all of this is the same, both included */
     struct sim_alive_array {

@@ -161,7 +161,8 @@ static void place_in_heap(struct sim_assigner *a, struct sim_compiled_memory *ou
 {
     const double heap_bytes = sim_heap_bytes(a, out->peak_bytes);
     if (heap_bytes <= out->peak_bytes) return;
-    out->category_bytes[MODEL_TEMPORARY] += heap_bytes - out->peak_bytes;
+    out->holes_bytes = heap_bytes - out->peak_bytes;
+    out->category_bytes[MODEL_TEMPORARY] += out->holes_bytes;
     out->peak_bytes = heap_bytes;
 }
 
@@ -170,7 +171,7 @@ void sim_compiled_memory(struct base_arena *arena, const struct sim_sharded *sha
 {
     struct sim_assigner a = {
         .s = sharded, .options = options, .arena = arena, .from_limit_bytes = -INFINITY, .to_limit_bytes = INFINITY};
-    out->recomputed_frac = 0, out->alive_count = 0;
+    out->recomputed_frac = out->holes_bytes = 0, out->alive_count = 0;
     a.carried_in = base_new(arena, int, sharded->value_count + 1);
     a.carried_out = base_new(arena, int, sharded->value_count + 1);
     a.known_bytes = base_alloc(arena, (size_t)sharded->shape_count + 1, sizeof *a.known_bytes);

@@ -325,6 +325,7 @@ struct sim_cost_context {
     unsigned dropped_roles;         /* of the program: roles rematerialized for lack of memory */
     bool by_peak_priority;          /* compiled memory: the compiler chooses the tensors to rematerialize */
     double recomputed_frac;         /* then: the share of saved layer tensors that is recomputed */
+    double holes_bytes;             /* then: of the compiled heap, which the compiler makes after it has recomputed */
     double local[SIM_MOST_FACTORS]; /* the list's factors */
     double bytes[SIM_MOST_SHAPES];  /* of each shape of the list */
     double totals_s[SIM_BOUND_COUNT], exposed_s /* of collectives */, needed_flop;

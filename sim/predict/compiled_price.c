@@ -152,6 +152,7 @@ void sim_price_compiled(struct sim_cache *cache, const struct sim_program *progr
     const struct sim_compiled_memory *memory = find_layout(cache, program, p, &options, limit_bytes);
     if (options.lists_alive) sim_list_peak(p, sharded, memory, detail);
     p->recomputed_frac = memory->recomputed_frac;
+    p->holes_bytes = memory->holes_bytes;
     p->peak = sim_peak_at(sharded, memory->peak_op);
     p->peak.holding.total_bytes = memory->peak_bytes;
     memcpy(p->peak.holding.bytes, memory->category_bytes, sizeof memory->category_bytes);

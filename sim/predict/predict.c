@@ -76,8 +76,9 @@ bool sim_leaves_free(const struct sim_prediction *prediction, double headroom_fr
 static void judge_memory(const struct sim_cost_context *p, const struct sim_priced *priced, struct sim_prediction *out)
 {
     struct sim_memory *memory = &out->memory;
-    memory->rematerializes = sim_uses_compiled_memory(p->plan) && (memory->rematerialized_layer_count > 0 ||
-                                                                   priced->peak_bytes > sim_recomputed_until_bytes(p));
+    memory->rematerializes =
+        sim_uses_compiled_memory(p->plan) &&
+        (memory->rematerialized_layer_count > 0 || priced->peak_bytes - p->holes_bytes > sim_recomputed_until_bytes(p));
     out->free_bytes =
         memory->capacity_bytes -
         (out->pipeline.stages ? out->pipeline.worst_peak_bytes : memory->peak_bytes + (int64_t)priced->held_bytes);
