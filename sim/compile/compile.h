@@ -35,7 +35,6 @@ struct sim_settings {
     double least_ring, most_ring;                                 /* of products that run as loops over pieces */
     double most_pieces;                                           /* of a gather or scatter in a windowed einsum */
     double most_combined_bytes;                                   /* of sums that one all-reduce joins */
-    double accumulator_bytes; /* smaller sums are fused with another result of their kernel */
     double spare_heap_bytes;  /* of the device's memory, the least beside a heap that is not packed again */
     double packed_holes_frac; /* of a packed heap of layers that are no loops */
 };

@@ -97,13 +97,6 @@ static bool waits(const struct sim_assigner *a, int value)
     return at_once ? is_gathered(a, value) : a->options->window_rows > 0;
 }
 
-static bool is_recomputed_for(const struct sim_assigner *a, int value, int at)
-{
-    for (const struct sim_gap *gap = a->gaps ? a->gaps[value] : NULL; gap; gap = gap->next)
-        if (gap->until == at) return true;
-    return false;
-}
-
 /* A kernel overwrites only one of several operands that end with it. */
 static int first_to_end(const struct sim_assigner *a, const struct sim_op *op, int shape, int at)
 {
@@ -126,8 +119,7 @@ static bool is_overwritten(const struct sim_assigner *a, int v, int at)
     if (op->kind == SIM_COMMUNICATE) return op->collective == SIM_ALL_REDUCE && !a->estimates;
     if (op->kind != SIM_COMPUTE || op->op->kind != MODEL_MAP) return false;
     const struct sim_value *result = &a->s->values[op->outputs[0]];
-    if (op->op->function == MODEL_SOFTMAX_GRAD && sim_sums_rows_in_product(a->s, a->options, op->outputs[0]) &&
-        !is_recomputed_for(a, v, at))
+    if (op->op->function == MODEL_SOFTMAX_GRAD && sim_sums_rows_in_product(a->s, a->options, op->outputs[0]))
         return false;
     return result->stored && result->shape == value->shape && !waits(a, op->outputs[0]) &&
            first_to_end(a, op, value->shape, at) == v;

@@ -184,31 +184,6 @@ static void add_gradient_stacks(struct sim_assigner *a, int forward, int backwar
     }
 }
 
-/* The first reader after the recomputation. */
-static int first_gradient(const struct sim_assigner *a, int value)
-{
-    const struct sim_value *v = &a->s->values[value];
-    for (int i = v->definition + 1; i <= v->last_use; i++) {
-        const struct sim_op *op = &a->s->ops[i];
-        for (int j = 0; j < op->input_count; j++)
-            if (op->inputs[j] == value && op->kind == SIM_COMPUTE && !op->op->recomputed) return i;
-    }
-    return v->last_use;
-}
-
-/* Before an attention kernel's backward pass: the logsumexp of rows, which the forward kernel writes as float32 once
- * per lane, and a copy that the backward kernel's operand is sliced from (splash in dumps of MaxText by libtpu 0.0.42).
- */
-static void add_kernel_sums(struct sim_assigner *a, int at)
-{
-    const int scores = a->s->ops[at].outputs[0], until = first_gradient(a, scores) - 1;
-    const struct sim_shape *shape = &a->s->shapes[a->s->values[scores].shape];
-    double bytes = SIM_LANES * (double)model_dtype_bytes(MODEL_FLOAT32);
-    for (int d = 0; d < shape->rank - 1; d++) bytes *= sim_local_extent(a, shape->dims[d], shape->spec[d]);
-    sim_add_buffer(a, at, until, bytes, bytes, MODEL_TEMPORARY);
-    sim_add_buffer(a, until, until, bytes, bytes, MODEL_TEMPORARY);
-}
-
 /* Scores that a backward loop recomputes: the mask's addend, the same for all heads, and, where the chip's compiler
  * keeps them, the exponentials in addition to their quotient. */
 static void add_recomputed_attention(struct sim_assigner *a)
@@ -218,45 +193,11 @@ static void add_recomputed_attention(struct sim_assigner *a)
         const struct sim_op *op = &s->ops[i];
         if (op->kind != SIM_COMPUTE || op->op->function != MODEL_SOFTMAX || op->op->phase == MODEL_FORWARD) continue;
         const struct sim_value *scores = &s->values[op->outputs[0]];
-        if (!scores->stored) {
-            add_kernel_sums(a, i);
-            continue;
-        }
+        if (!scores->stored) continue;
         double bytes = sim_value_bytes(a, scores),
                exponentials = a->options->keeps_exponentials && !a->drops_exponentials ? bytes : 0;
         bytes = sim_bytes_of_one_head(a, scores) + exponentials;
         sim_add_buffer(a, i, scores->last_use, bytes, bytes, MODEL_TEMPORARY);
-    }
-}
-
-/* ---- products that are added up behind layers ---- */
-
-static int products_added(const struct sim_assigner *a, int value, int carried)
-{
-    const int made = a->s->values[value].definition;
-    if (value == carried || made < 0) return 0;
-    const struct sim_op *op = &a->s->ops[made];
-    if (op->kind != SIM_COMPUTE || op->op->function != MODEL_ADD || op->op->kind != MODEL_MAP) return 1;
-    int count = 0;
-    for (int j = 0; j < op->input_count; j++) count += products_added(a, op->inputs[j], carried);
-    return count;
-}
-
-/* Partial sums of all unscanned layers that one reduction sums over devices: one fusion adds up the products, which
- * live until after the last iteration. */
-static void add_products(struct sim_assigner *a)
-{
-    const struct sim_sharded *s = a->s;
-    for (int i = 0; !a->options->scanned && i < s->op_count; i++) {
-        const struct sim_op *end = &s->ops[i];
-        if (end->kind != SIM_LOOP_END || !sim_is_over_layers(a, end->match)) continue;
-        for (int c = 0; c < end->output_count; c++) {
-            const struct sim_value *sum = &s->values[end->outputs[c]];
-            if (!sum->partial || !sim_has_batch(s, end->outputs[c])) continue;
-            const int products = products_added(a, end->inputs[c], s->ops[end->match].outputs[c]);
-            const double bytes = sim_layers_of(a, end->match) * products * sim_value_bytes(a, sum);
-            sim_add_buffer(a, i, i, 0, bytes, MODEL_TEMPORARY);
-        }
     }
 }
 
@@ -295,7 +236,6 @@ static void add_summed_gathers(struct sim_assigner *a)
 void sim_add_stacks(struct sim_assigner *a)
 {
     add_recomputed_attention(a);
-    add_products(a);
     add_summed_gathers(a);
     sim_add_blocks(a);
     sim_add_table_copies(a);

@@ -62,15 +62,6 @@ static void mark_waiting(const struct sim_assigner *a, int value, bool *marked)
         for (int i = 0; i < made->input_count; i++) mark_waiting(a, made->inputs[i], marked);
 }
 
-/* The bias of scores is a weight, too. Its gradients are summed where they are made if the sum fits there, or later. */
-static bool is_bias_gradient(const struct sim_assigner *a, const struct sim_op *op)
-{
-    const struct sim_sharded *s = a->s;
-    const int made = op->op->kind == MODEL_REDUCE ? s->values[op->inputs[0]].definition : -1;
-    return made >= 0 && s->ops[made].kind == SIM_COMPUTE && s->ops[made].op->function == MODEL_SOFTMAX_GRAD &&
-           !sim_is_fused_with_sums(s, a->options, op->inputs[0]);
-}
-
 bool *sim_deferred_operands(struct sim_assigner *a)
 {
     const struct sim_sharded *s = a->s;
@@ -78,8 +69,7 @@ bool *sim_deferred_operands(struct sim_assigner *a)
     for (int i = 0; i < s->op_count; i++) {
         const struct sim_op *op = &s->ops[i];
         if (op->kind != SIM_COMPUTE || op->op->phase == MODEL_FORWARD || op->op->recomputed || op->loop < 0 ||
-            !sim_is_over_layers(a, op->loop) || sim_has_batch(s, op->outputs[0]) ||
-            (op->op->kind != MODEL_EINSUM && !is_bias_gradient(a, op)))
+            !sim_is_over_layers(a, op->loop) || sim_has_batch(s, op->outputs[0]) || op->op->kind != MODEL_EINSUM)
             continue;
         for (int j = 0; j < op->input_count; j++) mark_waiting(a, op->inputs[j], marked);
     }

@@ -83,11 +83,9 @@ bool *sim_windowed_operands(struct base_arena *arena, const struct sim_sharded *
 bool *sim_waiting_operands(struct base_arena *arena, const struct sim_sharded *sharded,
                            const struct sim_compiled_options *options);
 
-/* result_habits.c: whether the gradient of probabilities is one of two results of a fusion; whether the softmax's
- * derivative reads such a one, or is one; the size of a reduction's result relative to a device's part, 1 or the number
- * of devices. */
+/* result_habits.c: whether the gradient of probabilities is one of two results of a fusion; the size of a reduction's
+ * result relative to a device's part, 1 or the number of devices. */
 bool sim_sums_rows_in_product(const struct sim_sharded *sharded, const struct sim_compiled_options *options, int value);
-bool sim_is_fused_with_sums(const struct sim_sharded *sharded, const struct sim_compiled_options *options, int value);
 double sim_parts_reduced(const struct sim_sharded *sharded, const struct sim_compiled_options *options, int value);
 
 #endif

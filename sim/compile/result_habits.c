@@ -16,21 +16,6 @@ bool sim_sums_rows_in_product(const struct sim_sharded *s, const struct sim_comp
     return options->most_summed_elements == 0 || elements < options->most_summed_elements;
 }
 
-/* The softmax's derivative is one fusion with the sum for the bias behind it, where accumulators of that sum fit. */
-bool sim_is_fused_with_sums(const struct sim_sharded *s, const struct sim_compiled_options *options, int value)
-{
-    if (sim_sums_rows_in_product(s, options, value)) return true;
-    for (int i = s->values[value].definition + 1; i < s->op_count; i++) {
-        const struct sim_op *op = &s->ops[i];
-        if (op->kind != SIM_COMPUTE || op->op->kind != MODEL_REDUCE || op->inputs[0] != value) continue;
-        const struct sim_shape *sum = &s->shapes[s->values[op->outputs[0]].shape];
-        double bytes = (double)model_dtype_bytes(MODEL_FLOAT32);
-        for (int d = 0; d < sum->rank; d++) bytes *= local_extent(options, sum->dims[d], sum->spec[d]);
-        if (bytes < options->settings->accumulator_bytes) return true;
-    }
-    return false;
-}
-
 static bool has_several_readers(const struct sim_sharded *s, int value)
 {
     int count = 0;
