@@ -34,7 +34,7 @@ struct tuner_software {
     struct tuner_values words[TUNER_DIMENSION_COUNT]; /* none: the plan's own value or its default */
     struct tuner_values microbatches;                 /* values allowed without stages; none: any */
     bool searches_stages, searches_experts;           /* pipeline_stages, expert_parallel: auto is the default range */
-    struct tuner_values expert_tensor_parallel; /* beside the software's own default */
+    struct tuner_values expert_tensor_parallel;       /* beside the software's own default */
 };
 /* BASE_INTERNAL: the table is invalid. */
 enum base_status tuner_software_find(struct base_arena *arena, const struct tuner_request *request,
