@@ -262,6 +262,6 @@ $(foreach ending,py json css js bash,$(eval $(call embedded_text,$(ending))))
 
 include lab.mk
 
-.PHONY: all check test mutants search-properties properties confidence perfetto aot-env test-aot demo tour asan tsan fuzz layers lint bench bench-torch lab torus soak slurm golden-update pages pictures differs-update deps failures attacks questions release install uninstall clean help
+.PHONY: all check test mutants search-properties properties confidence perfetto aot-env test-aot demo tour asan tsan fuzz layers lint bench bench-torch lab torus soak slurm golden-update pages pictures differs-update deps failures own-parsers attacks questions release install uninstall clean help
 .SECONDARY:
 -include $(sources:%.c=$(BUILD)/%.d) $(filter %.csv.d,$(data:%=$(BUILD)/%.d)) $(tests:%=%.d) $(BUILD)/tests/bench_exec.d $(fuzzers:%=%.d) $(BUILD)/tests/fuzz/driver.d $(BUILD)/meshwright.d $(BUILD)/library/library.d $(rank_sources:%.c=$(BUILD)/%.d) $(lab_sources:%.c=$(BUILD)/%.d)

@@ -24,6 +24,10 @@ soak: all
 failures: all
 	@python3 scripts/failures.py $(BUILD)/meshwright $(BUILD)/failures
 
+## own-parsers: MaxText's and torchtitan's own parsers read what export writes (PYTHON=… has maxtext or torchtitan installed)
+own-parsers: $(BUILD)/meshwright
+	@$(or $(PYTHON),python3) scripts/own_parsers.py $(BUILD)/meshwright
+
 ## attacks: a run is attacked in 100 rounds: signals, a second run, a full disk (as root), flipped bits, a wrong clock (minutes)
 attacks: all
 	@python3 scripts/attacks.py $(BUILD)/meshwright $(BUILD)/attacks
