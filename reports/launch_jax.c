@@ -90,8 +90,10 @@ static void put_grid(const struct topo_topology *topology, struct base_text *out
     }
     base_put(out, "grid = np.empty(");
     put_numbers(topology->bounds, 4, out);
-    base_put(out, ", dtype=object)  # x, y, z, core\nfor device in devices:\n    grid[tuple(device.coords) + "
-                  "(device.core_on_chip,)] = device\n");
+    base_put(out, ", dtype=object)  # x, y, z, core\nfor rank, device in enumerate(devices):\n"
+                  "    at = np.unravel_index(rank, grid.shape)  # on CPUs, which are nowhere\n"
+                  "    if device.platform == 'tpu':\n        at = tuple(device.coords) + (device.core_on_chip,)\n"
+                  "    grid[at] = device\n");
 }
 
 /* Cuts each coordinate into its digits, the slow ones first, and lists where each digit of the rank is among them. */
