@@ -80,6 +80,10 @@ static void what_must_hold_between_stages_holds_of_other_plans(struct base_arena
         {"model=mixtral_8x7b:num_layers=4 topology=h100:2x8 software=megatron expert_parallel=8 batch_size=64 "
          "targets_length=2048",
          MODEL_STEP_TRAIN},
+        {"model=llama3_8b topology=a100-80g:4x8 software=torchtitan num_partitions=8 sequence_parallel=1 "
+         "batch_size=256 "
+         "targets_length=512",
+         MODEL_STEP_TRAIN},
         {"model=scalable_t5_1_1_base topology=v4-16 batch_size=64 inputs_length=512 targets_length=114",
          MODEL_STEP_EVALUATE},
         {"model=llama3_8b topology=h100:16x8 num_partitions=2 targets_length=512 batch_size=256 num_microbatches=2 "
