@@ -273,7 +273,7 @@ static enum base_status tune(struct commands_context *context, const struct base
     BASE_TRY(commands_tune_emit_format(arguments, &format, error));
     context->launches = format != NULL;
     const bool infers = asked.search == COMMANDS_OF_INFERENCE;
-    if (commands_lists_topologies(&plan) && !infers) return commands_tune_topologies(&asked, out, error);
+    if (commands_lists_topologies(&plan)) return commands_tune_topologies(&asked, out, error);
     struct tuner_options *options = &asked.options;
     BASE_TRY(commands_tune_space(&asked, plan.values[SIM_TOPOLOGY], table ? NULL : options, &space, error));
     BASE_TRY(commands_tune_take_risk(context, arguments, &space, options, error));

@@ -30,7 +30,7 @@ static enum base_status ask_topology(void *where, struct reports_choice *choice,
     choice->plan = none_taken ? result.refused_text : tuner_plan_text(space, found->plan);
     if (none_taken) base_put(&words, result.refused_words);
     else reports_put_found(arena, space, found, &words);
-    BASE_TRY(commands_tune_detail(asked->context, &choice->plan, MODEL_STEP_TRAIN, NULL, &choice->prediction, error));
+    BASE_TRY(commands_tune_detail(asked->context, &choice->plan, space->step, NULL, &choice->prediction, error));
     choice->prediction.training = training;
     choice->tight = choice->prediction.prediction->fits && !result.plan_count;
     if (choice->tight) base_put(&words, ", tight");

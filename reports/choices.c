@@ -9,6 +9,7 @@ static double cost_of(const struct reports_choice *c, enum tuner_objective objec
 {
     const struct sim_prediction *p = c->prediction.prediction;
     if (objective == TUNER_STEP_S) return p->step_s;
+    if (objective == TUNER_LATENCY_S) return p->latency_s;
     if (objective == TUNER_PRICE) return c->prediction.training.device_hour_price / p->tokens_per_s_per_device;
     return -(objective == TUNER_TOKENS_PER_S ? p->tokens_per_s : p->tokens_per_s_per_device);
 }
@@ -46,14 +47,23 @@ static void put_row(const struct reports_choice *c, int width, struct base_text 
     const struct sim_prediction *p = c->prediction.prediction;
     const struct reports_training *training = &c->prediction.training;
     base_putf(out, " %8.0f %15s %12s %10s %11s %13s", round(p->tokens_per_s / p->tokens_per_s_per_device),
-              base_count(p->tokens_per_s), base_count(p->tokens_per_s_per_device), base_seconds(p->step_s),
-              base_bytes(p->memory.peak_bytes), p->fits ? base_bytes(p->free_bytes) : "does NOT fit");
+              base_count(p->tokens_per_s), base_count(p->tokens_per_s_per_device),
+              base_seconds(p->latency_s > 0 ? p->latency_s : p->step_s), base_bytes(p->memory.peak_bytes),
+              p->fits ? base_bytes(p->free_bytes) : "does NOT fit");
     if (training->train_tokens > 0) {
         struct reports_run_length run = reports_length_of_run(training, p);
         base_putf(out, " %12s", reports_wall_words(out->arena, run.wall_s));
         if (training->device_hour_price > 0) base_putf(out, " %12s", reports_price_words(out->arena, run.price));
     }
     base_putf(out, "  %s\n", c->words);
+}
+
+/* Plans of inference are shown by their latency. */
+static bool infers(const struct reports_choice *choices, int count)
+{
+    for (int i = 0; i < count; i++)
+        if (!choices[i].refused && choices[i].prediction.prediction->latency_s > 0) return true;
+    return false;
 }
 
 static bool is_any_tight(const struct reports_choice *choices, int count)
@@ -98,7 +108,7 @@ void reports_choices_text(const struct reports_choice *choices, int count, enum 
         if ((int)strlen(choices[i].topology) > width) width = (int)strlen(choices[i].topology);
     put_heading(choices, count, out);
     base_putf(out, "    %-*s %8s %15s %12s %10s %11s %13s", width, "topology", "devices", "target tokens/s", "a device",
-              "step", "peak", "free");
+              infers(choices, count) ? "latency" : "step", "peak", "free");
     if (training->train_tokens > 0) base_putf(out, " %12s", "the run");
     if (training->device_hour_price > 0) base_putf(out, " %12s", "price");
     base_put(out, "  plan\n");

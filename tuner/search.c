@@ -75,18 +75,17 @@ static enum base_status open_node(struct search *s, const struct node *node)
 
 /* ---- main loop ---- */
 
-/* No plan that is left costs less than least_bound where the heap is sorted. */
+/* No plan that is left costs less than least_bound: the heap is sorted. */
 static void report_progress(const struct search *s, double least_bound)
 {
     const struct tuner_result *r = s->result;
     const struct tuner_counts *c = &r->counts;
-    const struct tuner_stages *stages = s->space->stages;
-    const int64_t decided = c->evaluated - c->looked_at + c->by_program + c->by_time + c->by_memory + c->by_sibling;
-    struct base_progress said = {"plans decided", stages ? stages->plan_count - s->heap_count : decided,
-                                 stages ? stages->plan_count : s->space->plan_count, 0, 1};
+    struct base_progress said = {
+        "plans decided", c->evaluated - c->looked_at + c->by_program + c->by_time + c->by_memory + c->by_sibling,
+        s->space->plan_count, 0, 1};
     if (!s->options->progress) return;
     if (r->plan_count) said.best_tokens_per_s = r->plans[0].prediction.tokens_per_s;
-    if (r->plan_count && (stages || s->cells_are_complete) && s->use_bounds)
+    if (r->plan_count && s->cells_are_complete && s->use_bounds)
         said.gap_frac = fmax(0, 1 - least_bound / tuner_search_found_cost(s, &r->plans[0]));
     s->options->progress(s->options->progress_where, &said);
 }
