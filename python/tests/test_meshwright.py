@@ -220,7 +220,10 @@ class Notebooks(unittest.TestCase):
         try:
             for number, cell in enumerate(c for c in notebook["cells"] if c["cell_type"] == "code"):
                 with self.subTest(cell=number):
-                    exec(compile("".join(cell["source"]), f"cell {number}", "exec"), names)  # pylint: disable=exec-used
+                    try:
+                        exec(compile("".join(cell["source"]), f"cell {number}", "exec"), names)  # pylint: disable=exec-used
+                    except ImportError as missing:  # matplotlib, or pandas, is the notebook's alone
+                        self.assertIn("is not installed", str(missing))
         finally:
             os.chdir(back)
         self.assertTrue(names["answer"].fits)
