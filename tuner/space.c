@@ -214,15 +214,23 @@ int64_t tuner_group_plan_count(const struct tuner_space *space, int group)
            tuner_variant_plan_count(space, space->groups[group].variant);
 }
 
-/* Sequence parallelism shards over the model axis. If that has one device and nothing is propagated, the plan equals
- * the one without it, which is already in the space. */
+static bool has_value(const struct tuner_values *values, const char *value)
+{
+    bool has = false;
+    for (int i = 0; i < values->count; i++) has = has || (values->values[i] && !strcmp(values->values[i], value));
+    return has;
+}
+
+/* Where nothing is propagated, a plan may equal one that is in the space: sequence parallelism shards over a model axis
+ * of one device, or ZeRO shards what the rules shard, parameters included. */
 static bool is_a_repetition(const struct tuner_space *space, const struct sim_plan *plan)
 {
-    const struct tuner_values *values = &space->values[TUNER_SEQUENCE];
     const struct topo_axes *mesh = &plan->placement->axes;
-    bool both = false, propagates = plan->placement->profile.passes >> SIM_PASS_PROPAGATE_SHARDINGS & 1;
-    for (int i = 0; i < values->count; i++) both = both || (values->values[i] && !strcmp(values->values[i], "0"));
-    return both && plan->sequence_parallel && !propagates && topo_axes_product(mesh, sim_model_axis(mesh)) == 1;
+    const bool of_sequence = plan->sequence_parallel && topo_axes_product(mesh, sim_model_axis(mesh)) == 1,
+               of_zero = plan->optimizer_partitioning != SIM_REPLICATED && sim_shards_parameters(plan->rules);
+    if (plan->placement->profile.passes >> SIM_PASS_PROPAGATE_SHARDINGS & 1) return false;
+    return (of_sequence && has_value(&space->values[TUNER_SEQUENCE], "0")) ||
+           (of_zero && has_value(&space->values[TUNER_PARTITIONING], "none"));
 }
 
 /* Whether T5X and JAX accept the group with that number of microbatches; if not, counts plan_count refusals. */
@@ -471,10 +479,10 @@ enum base_status tuner_space_build(struct base_arena *arena, struct sim_cache *c
     struct tuner_values submeshes = request->given[TUNER_SUBMESH];
     tuner_take_named_axes(space, &choices, &submeshes);
     space->mesh_key = tuner_mesh_key(&space->plan);
-    space->keys = keys_of(space);
     space->plan.values[space->mesh_key] = NULL;
     if (space->mesh_key == SIM_ICI_MESH) BASE_TRY(tuner_named_meshes(space, &topology, &submeshes, &axes, error));
     else if (!submeshes.count) BASE_TRY(every_mesh(space, &choices, &topology, &submeshes, error));
+    space->keys = keys_of(space);
     find_ranges(space, request, &choices, &topology, &axes, config.scan_layers);
     if (request->search_saved) BASE_TRY(tuner_saved_open(space, &config, error));
     if (!space->values[TUNER_RULES].count)

@@ -137,7 +137,7 @@ enum sim_optimizer_partitioning sim_most_zero_stage(const struct sim_plan *plan)
 }
 
 /* Activation rules map the batch to data, and nothing else. */
-static bool has_parameters_over_data(const struct model_rules *rules)
+bool sim_shards_parameters(const struct model_rules *rules)
 {
     for (int i = 0; i < rules->count; i++) {
         const struct model_rule *rule = &rules->rules[i];
@@ -151,7 +151,7 @@ static bool has_parameters_over_data(const struct model_rules *rules)
 enum sim_optimizer_partitioning sim_zero_stage(const struct sim_plan *plan)
 {
     const enum sim_optimizer_partitioning most = sim_most_zero_stage(plan);
-    const bool as_ruled = most == SIM_PARAMETERS_TOO_OVER_DATA && has_parameters_over_data(plan->rules);
+    const bool as_ruled = most == SIM_PARAMETERS_TOO_OVER_DATA && sim_shards_parameters(plan->rules);
     return as_ruled ? SIM_STATE_AND_GRADIENTS_OVER_DATA : most;
 }
 
