@@ -51,3 +51,16 @@ enum base_status tuner_check_micro_batch(const struct sim_plan *plan, int64_t mi
         "num_microbatches: %lld microbatches of %lld sequences on %lld replicas are not micro batches of %lld",
         (long long)steps, (long long)plan->batch_size, (long long)replicas, (long long)micro_batch);
 }
+
+enum base_status tuner_check_said(const struct sim_plan_text *plan, struct base_error *error)
+{
+    if (!plan->values[SIM_MODEL])
+        return base_fail(error, BASE_INPUT,
+                         "model: is missing; a zoo name such as t5_1_1_xxl, or a line such as decoder_only:emb_dim=…");
+    if (!plan->values[SIM_TOPOLOGY])
+        return base_fail(error, BASE_INPUT, "topology: is missing; an accelerator type such as v4-512, or h100:4x8");
+    if (sim_key_is_given(plan, SIM_LORA_RANK) && strcmp(plan->values[SIM_LORA_RANK], "0") != 0)
+        return base_fail(error, BASE_INPUT,
+                         "lora_rank: plans with adapters are predicted, not searched; use predict, or sweep");
+    return BASE_OK;
+}

@@ -431,20 +431,6 @@ static const enum sim_key *keys_of(const struct tuner_space *space)
     return own;
 }
 
-/* Refuses a plan without its model or topology, and one with adapters. */
-static enum base_status check_said(const struct sim_plan_text *plan, struct base_error *error)
-{
-    if (!plan->values[SIM_MODEL])
-        return base_fail(error, BASE_INPUT,
-                         "model: is missing; a zoo name such as t5_1_1_xxl, or a line such as decoder_only:emb_dim=…");
-    if (!plan->values[SIM_TOPOLOGY])
-        return base_fail(error, BASE_INPUT, "topology: is missing; an accelerator type such as v4-512, or h100:4x8");
-    if (sim_key_is_given(plan, SIM_LORA_RANK) && strcmp(plan->values[SIM_LORA_RANK], "0") != 0)
-        return base_fail(error, BASE_INPUT,
-                         "lora_rank: plans with adapters are predicted, not searched; use predict, or sweep");
-    return BASE_OK;
-}
-
 enum base_status tuner_space_build(struct base_arena *arena, struct sim_cache *cache, const struct tuner_request *asked,
                                    struct tuner_space *out, struct base_error *error)
 {
@@ -464,7 +450,7 @@ enum base_status tuner_space_build(struct base_arena *arena, struct sim_cache *c
                                   .values = base_new(arena, struct tuner_values, TUNER_DIMENSION_COUNT),
                                   .search_rules = request->search_rules,
                                   .batch_auto = request->batch_auto};
-    BASE_TRY(check_said(&request->plan, error));
+    BASE_TRY(tuner_check_said(&request->plan, error));
     BASE_TRY(model_gin_config_parse(arena, plan[SIM_MODEL], sim_cache_gin_search_path(cache), &config, error));
     BASE_TRY(topo_parse(arena, plan[SIM_TOPOLOGY], &topology, error));
     space->by_software = go_by_software(&space->plan, &topology) && !model_infers(space->step);

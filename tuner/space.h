@@ -54,6 +54,8 @@ int tuner_saved_found(struct tuner_space *space, const struct model_saved *polic
 /* refusals.c. Messages that differ only in numbers count as one reason; after TUNER_MOST_REFUSALS reasons, as the
  * last one. */
 enum { TUNER_MOST_REFUSALS = 64 };
+/* BASE_INPUT: a plan without its model or topology, or with adapters. */
+enum base_status tuner_check_said(const struct sim_plan_text *plan, struct base_error *error);
 /* BASE_INPUT: its microbatches have another number of sequences on each replica; 0: any will do. */
 enum base_status tuner_check_micro_batch(const struct sim_plan *plan, int64_t micro_batch, struct base_error *error);
 void tuner_refuse(struct tuner_space *space, const char *message, int64_t plan_count);
