@@ -255,6 +255,7 @@ static double unrolled_heap_bytes(const struct sim_assigner *a)
 
 struct span {
     int birth, death; /* moments, both included */
+    int place;        /* in the list: equal ones keep their order */
     double bytes, offset;
 };
 
@@ -303,7 +304,8 @@ static int earlier_first(const void *x, const void *y)
 {
     const struct span *a = x, *b = y;
     if (a->birth != b->birth) return a->birth < b->birth ? -1 : 1;
-    return (a->bytes < b->bytes) - (a->bytes > b->bytes);
+    if (a->bytes != b->bytes) return a->bytes > b->bytes ? -1 : 1;
+    return a->place - b->place;
 }
 
 /* The smallest gap with room between those that are there at the same time, which come in the order of offsets. */
@@ -326,6 +328,7 @@ static double looped_heap_bytes(const struct sim_assigner *a)
                 **placed = base_new(a->arena, struct span *, 2 * a->count + 1);
     const int count = list_spans(a, spans);
     double end = 0;
+    for (int i = 0; i < count; i++) spans[i].place = i;
     qsort(spans, (size_t)count, sizeof *spans, earlier_first);
     for (int i = 0; i < count; i++) {
         int at = i;
