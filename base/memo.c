@@ -38,7 +38,7 @@ void base_memo_text(struct base_memo *memo, const char *text)
     base_memo_bytes(memo, text ? text : "", text ? strlen(text) + 1 : 1);
 }
 
-/* Whoever finds nothing stores under the same key. */
+/* Keeps the hash: after a miss the caller stores under the same key. */
 static uint64_t hash_key(struct base_memo *memo)
 {
     if (memo->hashed_length != memo->key_length) {
@@ -64,7 +64,7 @@ void *base_memo_find(struct base_memo *memo)
     return entry ? entry->value : NULL;
 }
 
-/* Each allocation may jump: the index, which counts, comes last. */
+/* An allocation may longjmp out, so the index is extended last. */
 void base_memo_store(struct base_memo *memo, void *value)
 {
     if (memo->key_overflows) return;

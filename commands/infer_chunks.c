@@ -18,7 +18,6 @@ static enum base_status parse(struct base_arena *arena, const struct base_text *
     return base_json_parse(arena, text->data ? text->data : "", text->length, out, error);
 }
 
-/* One that is there. */
 /* A file may be damaged, or foreign: numbers read back must be such as the executor writes. */
 static bool is_sound(const struct base_json *result)
 {

@@ -39,7 +39,7 @@ static int64_t message_bytes(const struct exec_machine *m, int value)
            model_dtype_bytes(m->s->values[value].dtype);
 }
 
-/* In one direction, in messages that any transport accepts. */
+/* Sends or receives in segments that are small enough for any transport. */
 static void pass_on(const struct exec_stages *stages, int peer_stage, char *out, char *in, int64_t bytes)
 {
     const int peer = peer_stage * stages->device_count + stages->inside.rank;

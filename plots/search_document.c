@@ -67,7 +67,6 @@ static const char *mesh_words(struct base_arena *arena, const struct base_json *
     return text.data;
 }
 
-/* Keys of the plan that distinguish two answers; usual values are omitted. */
 /* A model that is written out is one word, longer than any line: how it begins says which it is. */
 static const char *model_words(struct base_arena *arena, const char *model)
 {
@@ -79,6 +78,7 @@ static const char *model_words(struct base_arena *arena, const char *model)
     return length ? base_print(arena, "%s,…", base_copy_bytes(arena, clean, length)) : clean;
 }
 
+/* Keys of the plan that distinguish two answers; usual values are omitted. */
 const char *plots_answer_words(struct base_arena *arena, const struct base_json *document)
 {
     static const struct {

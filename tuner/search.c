@@ -95,7 +95,8 @@ static enum base_status walk(struct search *s)
     while (s->heap_count && !s->restart) {
         struct node node = tuner_search_pop(s);
         const bool decided = s->kind->decided(s, &node);
-        /* The heap is sorted, so without a front this node decides everything left; but named plans are ranked, too. */
+        /* Later nodes have larger bounds: at the threshold of the ranking this one decides them all, unless a front is
+         * asked. */
         const bool all_decided =
             decided && s->kind->decides_all && !s->options->pareto && node.bound >= tuner_search_threshold(s);
         if (all_decided || (!decided && tuner_search_time_is_up(s))) return tuner_search_push(s, node), BASE_OK;

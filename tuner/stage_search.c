@@ -181,7 +181,7 @@ static bool is_undecided(const struct search *s, const struct tuner_staged_plan 
     return plan->undecided && (r->plan_count < s->options->top || plan->least_s < cost_at(s, r->plan_count - 1));
 }
 
-/* Bounds decide what they can of the plans that are left when time runs out; a possibly tight plan is too large. */
+/* When time runs out, bounds decide the remaining plans where they can. Possibly tight plans count as too large. */
 enum base_status tuner_staged_end(struct search *s)
 {
     struct tuner_stages *w = s->space->stages;

@@ -35,7 +35,7 @@ static double tiled_flop(const struct sim_cost_context *p, const struct sim_prod
     return *flop;
 }
 
-/* Without tensor cores tiles are of 64 by 64, so that many are under way, and their ends do not show. */
+/* Without tensor cores tiles are 64 by 64. So many run at once that the last wave is negligible. */
 static bool is_small_tiled(const struct sim_profile *profile, enum model_dtype dtype)
 {
     static const double of_tensor_cores = 0.2;
@@ -48,7 +48,7 @@ static double small_tiled_flop(const struct sim_product *of, double flop)
     return flop * ceil(of->rows / tile) * tile / of->rows * ceil(of->columns / tile) * tile / of->columns;
 }
 
-/* The FLOPs that a rate divides: a GPU's tiles; in an attention kernel, unmasked blocks at that kernel's own rate. */
+/* FLOPs as charged: whole tiles of a GPU, or in attention kernels unmasked blocks at that kernel's rate. */
 static double rated_flop(const struct sim_cost_context *p, const struct sim_price_dot *dot,
                          const struct sim_product *of, double flop)
 {

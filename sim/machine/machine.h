@@ -144,8 +144,8 @@ enum sim_routes { SIM_ANY_ROUTE, SIM_ONE_RING };
 
 /* ---- placement: a topology and a mesh on it, with the loads that its groups put on links ---- */
 
-/* Simulated cost of a collective: per algorithm, seconds per byte of the operand, and latency. Sharing is linear in
- * bytes, so that this holds for any size. */
+/* Simulated cost of a collective: per algorithm, seconds per byte of the operand, and latency. Sharing of links is
+ * linear in bytes, so that one simulation holds for any size. */
 enum { SIM_MOST_LINK_COSTS = 4 };
 struct sim_link_cost {
     struct {
@@ -251,12 +251,12 @@ struct sim_nccl_price sim_nccl_price_of_loads(const struct sim_placement *placem
                                               unsigned axes, double bytes);
 /* Seconds of one collective; bytes are one device's operand. With zero bytes it is the latency. */
 double sim_collective_s(const struct sim_placement *placement, enum sim_collective kind, unsigned axes, double bytes);
-/* As above for a decode step, whose collectives of a few KiB are bound by hops. A group that is a box of a torus uses
- * one dimension after another, so that hops are the sum of its sides (jax-ml/scaling-book sharding.md: the floor of a
- * collective over several axes). Training steps are priced as calibrated. */
 /* MoE dispatch between GPU nodes as DeepEP does it: a token is sent once to each device with one of its experts, and
  * between nodes once to each such node. bytes: one device's rows, one for each selected expert of a token. */
 double sim_dispatch_s(const struct sim_placement *placement, unsigned axes, double bytes, double selected);
+/* sim_collective_s for a decode step, whose collectives of a few KiB are bound by hops. A group that is a box of a
+ * torus uses one dimension after another, so that hops are the sum of its sides (jax-ml/scaling-book sharding.md: the
+ * floor of a collective over several axes). Training steps are priced as calibrated. */
 double sim_small_collective_s(const struct sim_placement *placement, enum sim_collective kind, unsigned axes,
                               double bytes);
 /* True if collectives are simulated: "network": "simulated", or a topology with failures. */
@@ -322,9 +322,9 @@ static inline double sim_launches_s(const struct sim_profile *profile, double la
 {
     return launches * profile->constants[SIM_KERNEL_LATENCY_S];
 }
-/* The rate of products in a dtype, of that in bfloat16; where no source gives it, the same (kernel_prices.c). */
 /* The constant that says the rate of products in it as a share of bfloat16's; -1: they are as fast. */
 int sim_rate_constant(enum model_dtype dtype);
+/* The rate of products in a dtype, of that in bfloat16; where no source gives it, the same (kernel_prices.c). */
 double sim_rate_frac(const struct sim_profile *profile, enum model_dtype dtype);
 /* Fragmentation of an allocator for so many transient bytes. */
 static inline double sim_fragments_bytes(const struct sim_profile *profile, double bytes)

@@ -131,7 +131,8 @@ static enum base_status place_on_slices(struct base_arena *arena, struct sim_pla
         struct sim_group *group = &p->groups[axes];
         *group = inside ? one.groups[inside] : (struct sim_group){.load = {.group_size = 1}};
         const double across_s = (slices - 1.0) / slices / group->load.group_size / rate;
-        group->exchange_seconds_per_byte += (slices - 1.0) / slices / rate; /* nobody takes a part of it for others */
+        group->exchange_seconds_per_byte +=
+            (slices - 1.0) / slices / rate; /* every device sends its own bytes: none are reduced on the way */
         group->seconds_per_byte += across_s;
         group->ring_seconds_per_byte += across_s;
         group->across_seconds_per_byte = across_s;
@@ -295,7 +296,7 @@ enum base_status sim_placement_build(struct base_arena *arena, const struct topo
     return BASE_OK;
 }
 
-/* Steps of either, the bytes that each sends, and those that it adds up: read twice and written once. */
+/* Recursive doubling against the ring: steps, bytes sent, and bytes added (two reads, one write). */
 bool sim_all_reduce_doubles(const struct sim_placement *placement, unsigned axes, double bytes)
 {
     const double *c = placement->profile.constants;
@@ -331,7 +332,7 @@ struct sim_nccl_price sim_nccl_price_of_loads(const struct sim_placement *placem
     return sim_nccl_price(placement, kind, axes, bytes, (size - 1) / size / placement->groups[axes].seconds_per_byte);
 }
 
-/* Passes round the ring, and whether an operand of each device is gathered in one. */
+/* By kind: passes around the ring, and whether one pass gathers every device's operand. */
 static double by_loads_s(const struct sim_placement *placement, enum sim_collective kind, unsigned axes, double bytes,
                          int hops)
 {

@@ -268,7 +268,7 @@ static int original(const struct sim_partitioner *p, int value)
     return of < 0 || *sim_part_current(p, of) < 0 ? value : *sim_part_current(p, of);
 }
 
-/* A copy that serves: sharded exactly like that, or so that a slice of it is. */
+/* A usable copy: sharded exactly as asked, or so that a slice of it is. */
 enum likeness { EXACTLY_SO, SLICED_SO };
 static int find_copy(const struct sim_partitioner *p, int from, const sim_order *spec, unsigned group,
                      enum likeness likeness)
@@ -354,8 +354,8 @@ static bool has_same_pieces(const struct sim_partitioner *p, const struct sim_st
     return !sim_part_is_uneven(p, size, sim_set_of(before)) && !sim_part_is_uneven(p, size, sim_set_of(after));
 }
 
-/* Each step takes the result of the previous one, or a slice of it. Not so where parts of an axis move, or groups share
- * a result otherwise than they summed it: shards are then not at the positions of a sharding. */
+/* Each step takes the result of the previous one, or a slice of it. False if parts of an axis move, or if the groups
+ * that share a result differ from those that summed it: shards are then not at the positions of a sharding. */
 static bool follow_each_other(const struct sim_partitioner *p, int operand, int value, const struct sim_steps *steps)
 {
     const int rank = sim_part_rank_of(p, value);
@@ -375,8 +375,8 @@ static bool follow_each_other(const struct sim_partitioner *p, int operand, int 
     return true;
 }
 
-/* One operand's steps to a sharding, or the result's. Where they do not lead there, or there are too many, sums are
- * made and the axes go one by one. */
+/* Steps of an operand, or of the result, to a sharding. If they miss it, or are too many, the value is reduced first,
+ * and axes move one by one. */
 int sim_part_take_steps(struct sim_partitioner *p, const struct model_op *why, int operand, int value,
                         const struct sim_steps *steps, const sim_order *to, enum sim_part_copies copies)
 {
@@ -472,8 +472,8 @@ static int slice_of(struct sim_partitioner *p, const struct model_op *why, int t
     return value;
 }
 
-/* A tensor as its users find it: summed, and past its constraint. Whoever comes later, in the backward loop too, finds
- * the sum. */
+/* A tensor as its users find it: after its sum and its constraint. Later users, the backward loop's included, reuse the
+ * sum. */
 int sim_part_settled(struct sim_partitioner *p, const struct model_op *why, int tensor)
 {
     int value = *sim_part_current(p, tensor);

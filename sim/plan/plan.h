@@ -90,10 +90,10 @@ struct sim_gin_plan {
 };
 enum base_status sim_plan_from_gin(struct model_gin *gin, struct sim_gin_plan *out, struct base_error *error);
 
-/* Decoding parameters, named as in T5X; 0 is T5X's None. */
 /* Parameters in the dtype of activations, where nothing else is said. */
 enum { SIM_AS_COMPUTED = -1 };
 enum sim_decode_word { SIM_MODEL_DEFAULT, SIM_TEMPERATURE_SAMPLE, SIM_BEAM_SEARCH };
+/* Decoding parameters, named as in T5X; 0 is T5X's None. */
 struct sim_decoding {
     enum sim_decode_word word;
     enum model_decode_function function;
@@ -121,7 +121,6 @@ enum sim_fp8_recipe {
 /* dtype of gradient accumulation and reduction. */
 enum sim_gradient_dtype { SIM_GRADIENTS_AS_SOFTWARE, SIM_FLOAT32_GRADIENTS, SIM_BFLOAT16_GRADIENTS };
 
-/* The plan with every value checked and every default filled in. Pointers belong to the cache. */
 /* Token dispatcher of MoE layers; the first: the software's own. */
 enum sim_dispatcher {
     SIM_DISPATCH_AS_SOFTWARE,
@@ -145,6 +144,7 @@ enum sim_graphed {
 /* State offloaded to the hosts, which then update the parameters. */
 enum sim_cpu_offload { SIM_NOTHING_OFFLOADED, SIM_OPTIMIZER_OFFLOADED, SIM_PARAMETERS_OFFLOADED };
 
+/* The plan with every value checked and every default filled in. Pointers belong to the cache. */
 struct sim_plan {
     const char *model_text, *topology_text, *rules_text, *software, *software_version;
     const char *overrides_text, *adafactor_text, *compiler; /* "" is the default */
@@ -298,9 +298,9 @@ enum sim_optimizer_partitioning sim_most_zero_stage(const struct sim_plan *plan)
 bool sim_shards_parameters(const struct model_rules *rules); /* over the data axis: ZeRO-3, as rules zero3 do */
 sim_pass_set sim_passes_of(const struct sim_plan *plan);     /* those that its program goes through */
 bool sim_hides_collectives(const struct sim_plan *plan);     /* True if a collective may overlap with computation. */
-/* The plan with its defaults filled in, as a document would say it. */
 /* Groups of devices that each have other sequences: over data, experts, and shards of replicas. */
 int64_t sim_plan_replicas(const struct sim_plan *plan);
+/* The plan with its defaults filled in, as a document would say it. */
 struct sim_plan_text sim_plan_filled(struct base_arena *arena, const struct sim_plan *plan);
 /* Layers of the deepest stack. */
 int64_t sim_deepest_stack(const struct model_config *config);
