@@ -39,13 +39,20 @@ local:1|'
 : >"$folder/rounds"
 newest() { find "$1" -name 'checkpoint_*' 2>/dev/null | sed -n 's/.*checkpoint_\([0-9]*\)$/\1/p' | sort -n | tail -n 1; }
 round=0
+interrupted=0
 while :; do
     round=$((round + 1))
     mesh=$(echo "$meshes" | sed -n "$((round % 5 + 1))p")
     # shellcheck disable=SC2086
     "$program" run $plan --topology ${mesh%%|*} ${mesh#*|} --data "$data" --steps "$steps" --checkpoint "$folder/run" --checkpoint-every 10 --keep 2 --json --out "$folder/part.json" 2>"$folder/said" &
     run=$!
-    sleep $((3 + round % 3))
+    # Interrupted once it has a checkpoint more, on however fast a machine.
+    before=$(newest "$folder/run")
+    tenths=0
+    while kill -0 "$run" 2>/dev/null && [ "$(newest "$folder/run")" = "$before" ] && [ "$tenths" -lt 600 ]; do
+        sleep 0.1
+        tenths=$((tenths + 1))
+    done
     status=0
     if kill -0 "$run" 2>/dev/null && [ $((round % 2)) -eq 0 ]; then
         kill -TERM "$run"
@@ -57,9 +64,10 @@ while :; do
     wait "$run" || status=$?
     echo "round $round on ${mesh%%|*}: exit $status $(tail -n 1 "$folder/said")" >&2
     case $status in
-    0 | 6) first=$(sed -n 's/^  "first_step": \([0-9]*\),*$/\1/p' "$folder/part.json")
+    0 | 6) [ "$status" -eq 0 ] || interrupted=$((interrupted + 1))
+       first=$(sed -n 's/^  "first_step": \([0-9]*\),*$/\1/p' "$folder/part.json")
        losses "$folder/part.json" | awk -v first="$first" '{ print first + NR - 1, $1 }' >>"$folder/parts" ;;
-    5 | 143) ;; # 143: the signal came before the ranks were started
+    5 | 143) interrupted=$((interrupted + 1)) ;; # 143: the signal came before the ranks were started
     *) cat "$folder/said" >&2; exit 1 ;;
     esac
     reached=$(newest "$folder/run")
@@ -67,6 +75,7 @@ while :; do
     [ ! -d "$folder/run/checkpoint_$steps" ] || break
     [ "$round" -lt 200 ] || { echo "soak: does not come to its end" >&2; exit 1; }
 done
+[ "$interrupted" -ge 5 ] || { echo "soak: only $interrupted interruptions; use more SOAK_STEPS" >&2; exit 1; }
 ls "$folder/run" | grep -q partial && { echo "soak: something half written is left" >&2; exit 1; }
 awk -v until="$compared" 'NR == FNR { straight[NR - 1] = $1; next } { if ($1 >= until) next; e = $2 / straight[$1] - 1; if (e < 0) e = -e; if (e > worst) worst = e; n++ } END { printf "soak: %d steps of resumed runs, the largest difference of a loss %.1e\n", n, worst; exit !(n > 0 && worst < 1e-5) }' \
     "$folder/straight" "$folder/parts"
