@@ -87,33 +87,30 @@ static enum base_status read_layers(const char **at, int *layers, struct base_er
     return BASE_OK;
 }
 
-static const char every[] = "full;every:";
+static const struct {
+    const char *begin, *key;
+    int least;
+} of_some[] = {{"full;every:", "remat_policy: full;every", 2}, {"full;layers:", "remat_policy: full;layers", 1}};
 
-bool model_is_every(const char *text)
+static int kind_of(const char *text)
 {
-    return !strncmp(text, every, sizeof every - 1);
+    for (int i = 0; i < BASE_COUNT(of_some); i++)
+        if (!strncmp(text, of_some[i].begin, strlen(of_some[i].begin))) return i;
+    return -1;
 }
 
-enum base_status model_every_parse(const char *text, int *out, struct base_error *error)
+bool model_is_of_some_layers(const char *text)
 {
+    return kind_of(text) >= 0;
+}
+
+enum base_status model_some_layers_parse(const char *text, int *every, int *layers, struct base_error *error)
+{
+    const int kind = kind_of(text);
     int64_t count;
-    BASE_TRY(base_parse_int(text + sizeof every - 1, "remat_policy: full;every", 2, MOST_LAYERS, &count, error));
-    *out = (int)count;
-    return BASE_OK;
-}
-
-static const char block[] = "full;layers:";
-
-bool model_is_block(const char *text)
-{
-    return !strncmp(text, block, sizeof block - 1);
-}
-
-enum base_status model_block_parse(const char *text, int *out, struct base_error *error)
-{
-    int64_t count;
-    BASE_TRY(base_parse_int(text + sizeof block - 1, "remat_policy: full;layers", 1, MOST_LAYERS, &count, error));
-    *out = (int)count;
+    BASE_TRY(base_parse_int(text + strlen(of_some[kind].begin), of_some[kind].key, of_some[kind].least, MOST_LAYERS,
+                            &count, error));
+    *(kind ? layers : every) = (int)count;
     return BASE_OK;
 }
 

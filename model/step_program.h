@@ -142,12 +142,11 @@ struct model_saved {
     unsigned device, host; /* saved in the device's memory; in the host's */
     int layers;            /* of the deepest stack: of others as large a share; the rest save their input. 0: all */
 };
-/* saved_names.c: "full;every:2": so many. BASE_INPUT: it is no such text, or not two or more. */
-enum base_status model_every_parse(const char *text, int *out, struct base_error *error);
-bool model_is_every(const char *text); /* begins as such a text does */
-/* "full;layers:4", Megatron's block: so many of each stage's chunk. BASE_INPUT: not one or more. */
-enum base_status model_block_parse(const char *text, int *out, struct base_error *error);
-bool model_is_block(const char *text);
+/* saved_names.c: begins as "full;every:2", one layer of so many, or "full;layers:4", so many of each stage's chunk
+ * (Megatron's block). */
+bool model_is_of_some_layers(const char *text);
+/* Sets the number that such a text has. BASE_INPUT: below two, or below one. */
+enum base_status model_some_layers_parse(const char *text, int *every, int *layers, struct base_error *error);
 /* "device:a+b;offload:c;layers:12". BASE_INPUT names an unknown one; equal sets give equal texts. */
 enum base_status model_saved_parse(const char *text, struct model_saved *out, struct base_error *error);
 /* Tensors saved by a MaxText policy, as such a text; NULL: unknown there, or a plan's own word. */

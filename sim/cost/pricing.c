@@ -348,7 +348,7 @@ static double hide(const struct sim_cost_context *p, const struct sim_unit_costs
         if (!step->communicates) {
             const double alone_s = count * sim_alone_s(p, &prices->kernels[step->what]);
             pass_s[step->phase] += alone_s;
-            add_to_pairs(&pairs, step, false, alone_s);
+            if (p->plan->overlaps_exchanges) add_to_pairs(&pairs, step, false, alone_s);
             continue;
         }
         const enum hidden by = hidden_by(p, step);

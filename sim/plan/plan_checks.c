@@ -379,8 +379,7 @@ static enum base_status check_block(const struct sim_plan *plan, struct base_err
 {
     const int64_t chunks = plan->pipeline.stages * plan->pipeline.chunks,
                   layers = plan->config->num_decoder_layers + plan->config->num_encoder_layers;
-    if ((strncmp(plan->software, "megatron", 8) != 0 && strncmp(plan->software, "nemo", 4) != 0) ||
-        sim_is_executed(plan))
+    if (!(plan->placement->profile.traits >> MODEL_TRAIT_RECOMPUTES_BLOCKS & 1) || sim_is_executed(plan))
         return base_fail(error, BASE_INPUT,
                          "remat_policy: full;layers:%d: is of Megatron-LM and NeMo alone; use full, none or "
                          "full;every:K",

@@ -81,13 +81,9 @@ static enum base_status read_value(const char *text, const struct sim_plan_key *
 {
     int64_t whole;
     double real;
-    if (row == &sim_plan_keys[SIM_REMAT_POLICY] && model_is_every(text)) {
+    if (row == &sim_plan_keys[SIM_REMAT_POLICY] && model_is_of_some_layers(text)) {
         plan->options.remat = MODEL_REMAT_FULL;
-        return model_every_parse(text, &plan->remat_every, error);
-    }
-    if (row == &sim_plan_keys[SIM_REMAT_POLICY] && model_is_block(text)) {
-        plan->options.remat = MODEL_REMAT_FULL;
-        return model_block_parse(text, &plan->remat_layers, error);
+        return model_some_layers_parse(text, &plan->remat_every, &plan->remat_layers, error);
     }
     if (row == &sim_plan_keys[SIM_REMAT_POLICY] && model_is_modules(text)) {
         plan->options.remat = MODEL_REMAT_NONE;

@@ -14,13 +14,13 @@ static int64_t model_partitions_of(const struct sim_plan *plan)
     return plan->request.num_partitions ? plan->request.num_partitions : 1;
 }
 
-/* Equal parts that are whole tiles of products: Megatron-LM's make_vocab_size_divisible_by, by default, times the
- * tensor-parallel size. */
 enum model_division sim_plan_division(const struct sim_plan *plan)
 {
     return plan->placement->profile.traits >> MODEL_TRAIT_FLAT_STATE & 1 ? MODEL_FLAT : MODEL_EXACT;
 }
 
+/* Equal parts that are whole tiles of products: Megatron-LM's make_vocab_size_divisible_by, by default, times the
+ * tensor-parallel size. */
 int64_t sim_vocabulary_multiple(const struct sim_plan *plan)
 {
     enum { DIVISIBLE_BY = 128 };

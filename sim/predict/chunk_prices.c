@@ -94,7 +94,7 @@ static enum base_status price_piece(const struct sim_pipeline_prices *l, const s
     sim_price_persistent(one, out->persistent_bytes);
     out->gathered_parameters = l->traits.keeps_weights ? gathered_parameters(one, out->persistent_bytes) : 0;
     out->held_bytes = sim_torch_held_bytes(two);
-    out->scattered_bytes = sim_torch_waiting_bytes(two);
+    out->waiting_bytes = sim_torch_waiting_bytes(two);
     out->received_bytes = received_bytes(one, 0);
     out->gradient_bytes = received_bytes(one, 1);
     return BASE_OK;

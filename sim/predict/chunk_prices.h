@@ -17,7 +17,7 @@ struct sim_chunk_price {
     double persistent_bytes[MODEL_CATEGORY_COUNT];
     double gathered_parameters;            /* gathered copies that the software keeps, in addition to shards */
     double held_bytes;                     /* by the allocator, in addition to live tensors */
-    double scattered_bytes;                /* a share of it is held for each microbatch in flight, too */
+    double waiting_bytes;                  /* a share of it is held for each microbatch in flight, too */
     double received_bytes, gradient_bytes; /* of one microbatch, from the piece before and from the one behind */
 };
 

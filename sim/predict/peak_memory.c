@@ -23,14 +23,12 @@ static const struct sim_memory_map *find_memory_map(struct sim_cache *cache, con
 }
 
 /* The allocator waits for blocks that a stream still uses before it runs out of memory, unless little more than what is
- * alive has room: its split segments stay. Of nanotron's runs on H100s two with 95 % of the card alive ran out. */
+ * alive has room. */
 static double waits_out(const struct sim_cost_context *p, double alive_bytes)
 {
-    static const double alive_frac = 0.95;
-    const double waiting_bytes = sim_torch_waiting_bytes(p),
-                 capacity_bytes = p->placement->profile.constants[SIM_CAPACITY_BYTES];
-    if (p->plan->options.parts || alive_bytes > alive_frac * capacity_bytes) return waiting_bytes;
-    return floor(fmin(waiting_bytes, capacity_bytes - alive_bytes));
+    const double *c = p->placement->profile.constants, waiting_bytes = sim_torch_waiting_bytes(p);
+    if (alive_bytes > c[SIM_HELD_UNTIL_FRAC] * c[SIM_CAPACITY_BYTES]) return waiting_bytes;
+    return floor(fmin(waiting_bytes, c[SIM_CAPACITY_BYTES] - alive_bytes));
 }
 
 /* What is alive, and what a framework's allocator holds beside it by the constants of its software. */

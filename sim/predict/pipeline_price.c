@@ -199,7 +199,7 @@ static void find_stage_peak(const struct sim_pipeline_prices *l, int stage, stru
     for (int c = 0; c < l->chunks; c++) {
         const struct sim_chunk_price *price = sim_chunk_price_at(l, stage, c);
         const double held_bytes =
-            price->held_bytes + floor(l->traits.held_in_flight_frac * peak.in_flight[c] * price->scattered_bytes);
+            price->held_bytes + floor(l->traits.held_in_flight_frac * peak.in_flight[c] * price->waiting_bytes);
         at.holding.total_bytes += held_bytes;
         at.holding.bytes[MODEL_TEMPORARY] += held_bytes;
     }
