@@ -220,7 +220,8 @@ static bool stops(void *where)
 static int words_of(struct base_arena *arena, const struct sim_plan_text *text, const struct mw_tuning *how,
                     const char **words)
 {
-    const char *const *values = text->values, *inputs = values[SIM_INPUTS_LENGTH];
+    const char *const *values = text->values, *inputs = values[SIM_INPUTS_LENGTH],
+                      *targets = values[SIM_TARGETS_LENGTH];
     int count = 0;
     for (int key = 0; key < SIM_KEY_COUNT; key++) {
         const bool is_length = key == SIM_INPUTS_LENGTH || key == SIM_TARGETS_LENGTH;
@@ -228,8 +229,8 @@ static int words_of(struct base_arena *arena, const struct sim_plan_text *text, 
         words[count++] = sim_plan_keys[key].option.name;
         words[count++] = values[key];
     }
-    words[count++] = "--task-feature-lengths";
-    words[count++] = base_print(arena, "%s%s%s", inputs ? inputs : "", inputs ? "," : "", values[SIM_TARGETS_LENGTH]);
+    if (targets) words[count++] = "--task-feature-lengths";
+    if (targets) words[count++] = base_print(arena, "%s%s%s", inputs ? inputs : "", inputs ? "," : "", targets);
     words[count++] = "--top";
     words[count++] = base_print(arena, "%lld", how->top ? (long long)how->top : 5);
     if (how->objective) words[count++] = "--objective", words[count++] = how->objective;
