@@ -26,8 +26,9 @@ struct collective {
     double limits[SIM_NCCL_LIMIT_COUNT] /* of so many nodes; 0: none */, cards /* a ring of its own through each */;
     bool ring_ll128;
 };
-struct way {
-    double reckoned_s, seconds;
+/* One algorithm with one protocol: its time by NCCL's cost model, and its time here. */
+struct candidate {
+    double modelled_s, seconds;
     const char *name;
 };
 static const char *const ring_names[SIM_PROTOCOL_COUNT] = {"ring with LL", "ring with LL128", "ring with Simple"},
@@ -82,16 +83,16 @@ static double ring_rate(const struct collective *c, int protocol, double bus)
     return protocol == SIM_LL128 && c->nodes > 1 ? limited(rate, c->cards * c->limits[SIM_RING_LL128_MOST]) : rate;
 }
 
-static struct way ring(const struct collective *c, int protocol)
+static struct candidate ring(const struct collective *c, int protocol)
 {
     const double latency_s = ring_latency_s(c, protocol), rounds = ring_rounds(c),
                  rate = ring_rate(c, protocol, c->bus_bytes_per_s) / rounds,
-                 reckoned = ring_rate(c, protocol, c->nodes > 1 ? c->bus_bytes_per_s : c->fabric_bytes_per_s) / rounds;
+                 modelled = ring_rate(c, protocol, c->nodes > 1 ? c->bus_bytes_per_s : c->fabric_bytes_per_s) / rounds;
     const bool ramps = protocol == SIM_SIMPLE && c->nodes == 1;
-    return (struct way){latency_s + c->bytes / reckoned,
-                        latency_s + c->bytes / (rate * channels_frac(c, SIM_RING_CHANNEL_BYTES, protocol)) +
-                            (ramps ? ramp_s(c, rate) : 0),
-                        ring_names[protocol]};
+    return (struct candidate){latency_s + c->bytes / modelled,
+                              latency_s + c->bytes / (rate * channels_frac(c, SIM_RING_CHANNEL_BYTES, protocol)) +
+                                  (ramps ? ramp_s(c, rate) : 0),
+                              ring_names[protocol]};
 }
 
 /* NVIDIA's own correction of the model: a dip between sizes bound by latency and those that fill all channels. */
@@ -114,16 +115,16 @@ static double tree_rate(const struct collective *c, int protocol)
 }
 
 /* Up and down again: each byte goes twice. */
-static struct way tree(const struct collective *c, int protocol)
+static struct candidate tree(const struct collective *c, int protocol)
 {
     const double(*of)[SIM_PROTOCOL_COUNT] = c->nccl->of;
     const double latency_s =
         of[SIM_TREE_BASE_S][protocol] + 2 * ((c->in_node - 1) * of[SIM_TREE_INSIDE_STEP_S][protocol] +
                                              log2(c->nodes) * (of[SIM_TREE_BETWEEN_STEP_S][protocol] + c->nic_s));
     const double rate = tree_rate(c, protocol) / 2 * tree_correction(c->nccl, c->bytes, protocol);
-    return (struct way){latency_s + c->bytes / rate,
-                        latency_s + c->bytes / (rate * channels_frac(c, SIM_TREE_CHANNEL_BYTES, protocol)),
-                        tree_names[protocol]};
+    return (struct candidate){latency_s + c->bytes / rate,
+                              latency_s + c->bytes / (rate * channels_frac(c, SIM_TREE_CHANNEL_BYTES, protocol)),
+                              tree_names[protocol]};
 }
 
 /* Bytes in the switch at a time: a chunk of each channel for each GPU. */
@@ -151,36 +152,36 @@ static double nvls_stage_s(const struct collective *c, double bytes, double time
     return c->nodes > 1 ? fmax(switch_s, bytes * times_sent / c->bus_bytes_per_s) : switch_s;
 }
 
-static double nvls_reckoned_s(const struct collective *c)
+static double nvls_modelled_s(const struct collective *c)
 {
     const double(*of)[SIM_PROTOCOL_COUNT] = c->nccl->of;
     const double cards = c->nodes > 2 ? c->bus_bytes_per_s / 2 : c->bus_bytes_per_s,
                  links = c->nodes > 1 ? fmin(c->fabric_bytes_per_s, cards) : c->fabric_bytes_per_s * c->nvls_share;
-    return of[SIM_NVLS_RECKONED_BASE_S][SIM_SIMPLE] +
+    return of[SIM_NVLS_MODELLED_BASE_S][SIM_SIMPLE] +
            2 * log2(c->nodes) * (of[SIM_NVLS_BETWEEN_STEP_S][SIM_SIMPLE] + c->nic_s) +
-           c->bytes / (links * of[SIM_NVLS_RECKONED_FRAC_OF_LINKS][SIM_SIMPLE]);
+           c->bytes / (links * of[SIM_NVLS_MODELLED_FRAC_OF_LINKS][SIM_SIMPLE]);
 }
 
 /* Chunks are pipelined through the switch, and across nodes up and down a tree of cards. With more than two nodes and
  * two chunks, a card sends up one tree and down the other. */
-static struct way nvls(const struct collective *c)
+static struct candidate nvls(const struct collective *c)
 {
     const double(*of)[SIM_PROTOCOL_COUNT] = c->nccl->of;
     const double loop = nvls_loop_bytes(c), moved = fmin(loop, c->bytes), hops = 2 * log2(c->nodes),
                  stages = c->nodes > 1 ? hops : of[SIM_NVLS_STAGES][SIM_SIMPLE],
                  filling_s = of[SIM_NVLS_BASE_S][SIM_SIMPLE] + hops * c->nic_s + stages * nvls_stage_s(c, moved, 1);
     const double stage_s = nvls_stage_s(c, moved, c->nodes > 2 ? ring_rounds(c) : 1);
-    return (struct way){nvls_reckoned_s(c), filling_s + fmax(1, c->bytes / loop) * stage_s, "NVLS"};
+    return (struct candidate){nvls_modelled_s(c), filling_s + fmax(1, c->bytes / loop) * stage_s, "NVLS"};
 }
 
 /* NCCL's choice, and the fastest. */
 struct choice {
-    struct way taken, fastest;
+    struct candidate taken, fastest;
 };
 
-static void offer(struct choice *choice, struct way other)
+static void offer(struct choice *choice, struct candidate other)
 {
-    if (!choice->taken.name || other.reckoned_s < choice->taken.reckoned_s) choice->taken = other;
+    if (!choice->taken.name || other.modelled_s < choice->taken.modelled_s) choice->taken = other;
     if (!choice->fastest.name || other.seconds < choice->fastest.seconds) choice->fastest = other;
 }
 
@@ -215,7 +216,7 @@ struct sim_nccl_price sim_nccl_price(const struct sim_placement *placement, enum
                            .nic_s = chip->nic_latency_s,
                            .nvls_bytes_per_s = k[SIM_NVLS_BYTES_PER_S],
                            .nvls_step_s = k[SIM_NVLS_STEP_S],
-                           .nvls_share = k[SIM_NVLS_RECKONED_FRAC],
+                           .nvls_share = k[SIM_NVLS_MODELLED_FRAC],
                            .cards = chip->nics_per_node,
                            .ring_ll128 = nodes == 1 || !(k[SIM_RING_LL128_INSIDE] > 0)};
     const int scale = nodes > 2 ? 2 : nodes > 1 ? 1 : 0;

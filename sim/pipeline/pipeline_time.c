@@ -2,7 +2,7 @@
 #include "sim/pipeline/pipeline.h"
 
 /* The passes of one direction on one stage chunk. */
-struct way {
+struct direction {
     double took_s, message_s; /* message_s: to the stage chunk that needs the result, which may be the same one */
     double *arrived_s;        /* by microbatch: when the pass's input has arrived; negative: not yet */
     double *needed_s;         /* arrived_s of the pass that needs the result; NULL: no pass does */
@@ -14,23 +14,23 @@ struct runner {
     const struct sim_pipeline_costs *costs;
     struct sim_pipeline_time *out;
     int stage_chunk_count;
-    struct way *ways; /* [stage chunk][backward] */
-    double *free_s;   /* by stage: end of the last pass that it ran */
-    int *next;        /* by stage: its next pass */
+    struct direction *directions; /* [stage chunk][backward] */
+    double *free_s;               /* by stage: end of the last pass that it ran */
+    int *next;                    /* by stage: its next pass */
 };
 
 /* The last stage chunk needs no message: its backward pass takes the result of its own forward pass. */
-static void lay_ways(struct base_arena *arena, struct runner *r)
+static void lay_directions(struct base_arena *arena, struct runner *r)
 {
     const struct sim_pipeline_costs *costs = r->costs;
     const int microbatches = r->timetable->microbatches, count = 2 * r->stage_chunk_count;
     double *arrived_s = base_reserve(arena, (size_t)count * (size_t)microbatches + 1, sizeof *arrived_s);
-    r->ways = base_new(arena, struct way, count);
+    r->directions = base_new(arena, struct direction, count);
     for (int i = 0; i < count * microbatches; i++) arrived_s[i] = -1;
     for (int i = 0; i < microbatches; i++) arrived_s[i] = 0;
-    for (int i = 0; i < count; i++) r->ways[i].arrived_s = arrived_s + (size_t)i * (size_t)microbatches;
+    for (int i = 0; i < count; i++) r->directions[i].arrived_s = arrived_s + (size_t)i * (size_t)microbatches;
     for (int stage_chunk = 0; stage_chunk < r->stage_chunk_count; stage_chunk++) {
-        struct way *forward = &r->ways[2 * stage_chunk], *backward = forward + 1;
+        struct direction *forward = &r->directions[2 * stage_chunk], *backward = forward + 1;
         const bool last = stage_chunk + 1 == r->stage_chunk_count;
         forward->took_s = costs->forward_s[stage_chunk], backward->took_s = costs->backward_s[stage_chunk];
         forward->message_s = last ? 0 : costs->send_s[stage_chunk];
@@ -52,20 +52,20 @@ static bool advance(struct runner *r, int stage)
     int at = before;
     for (; at < end; at++) {
         const struct sim_pass_of *pass = &s->passes[at];
-        struct way *way = &r->ways[2 * (pass->chunk * s->stages + stage) + pass->backward];
-        const double there_s = way->arrived_s[pass->microbatch];
+        struct direction *d = &r->directions[2 * (pass->chunk * s->stages + stage) + pass->backward];
+        const double there_s = d->arrived_s[pass->microbatch];
         if (there_s < 0) break;
-        const double start_s = there_s > free_s ? there_s : free_s, end_s = start_s + way->took_s,
-                     free_link_s = way->link_s + (streamed ? way->message_s : 0),
-                     sent_s = (hidden && free_link_s > end_s ? free_link_s : end_s) + (streamed ? 0 : way->message_s);
+        const double start_s = there_s > free_s ? there_s : free_s, end_s = start_s + d->took_s,
+                     free_link_s = d->link_s + (streamed ? d->message_s : 0),
+                     sent_s = (hidden && free_link_s > end_s ? free_link_s : end_s) + (streamed ? 0 : d->message_s);
         out->start_s[at] = start_s;
         out->end_s[at] = end_s;
-        busy_s += way->took_s;
+        busy_s += d->took_s;
         if (end_s > total_s) total_s = end_s;
-        if (way->needed_s) way->needed_s[pass->microbatch] = sent_s;
-        way->link_s = sent_s; /* messages of one direction share the link in order */
+        if (d->needed_s) d->needed_s[pass->microbatch] = sent_s;
+        d->link_s = sent_s; /* messages of one direction share the link in order */
         free_s = hidden ? end_s : sent_s;
-        waited_s += hidden ? 0 : way->message_s;
+        waited_s += hidden ? 0 : d->message_s;
     }
     r->next[stage] = at, r->free_s[stage] = free_s;
     out->busy_s[stage] = busy_s, out->waited_s[stage] = waited_s, out->total_s = total_s;
@@ -83,7 +83,7 @@ enum base_status sim_pipeline_run(struct base_arena *arena, const struct sim_tim
                                       .end_s = base_reserve(arena, (size_t)passes + 1, sizeof(double)),
                                       .busy_s = base_new(arena, double, timetable->stages),
                                       .waited_s = base_new(arena, double, timetable->stages)};
-    lay_ways(arena, &r);
+    lay_directions(arena, &r);
     r.free_s = base_new(arena, double, timetable->stages);
     r.next = base_new(arena, int, timetable->stages);
     for (int i = 0; i < timetable->stages; i++) r.next[i] = timetable->first[i];

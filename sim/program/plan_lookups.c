@@ -419,8 +419,10 @@ static enum base_status find_usual(struct sim_cache *cache, const struct sim_pla
 enum base_status sim_plan_check_another(struct sim_cache *cache, const struct sim_plan_text *text, enum model_step step,
                                         enum sim_form form, struct sim_plan *out, struct base_error *error)
 {
-    struct sim_plan plan = {.form = form};
+    struct sim_plan plan;
     const struct sim_plan *usual;
+    memset(&plan, 0, sizeof plan); /* keys of programs hold its options with their padding */
+    plan.form = form;
     BASE_TRY(sim_plan_check_lines(text, error));
     BASE_TRY(find_config(cache, text->values[SIM_MODEL], &plan, error));
     BASE_TRY(unroll(cache, text->values[SIM_SCANNED], &plan, error));

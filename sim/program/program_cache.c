@@ -8,17 +8,17 @@
 
 #include <string.h>
 
-/* Choices that led to a program. */
-struct way {
+/* Shape guards: sizes for which every decision comes out as recorded get this program. */
+struct guarded {
     struct sim_stored_decisions decisions;
     uint64_t mesh_relation;
     struct sim_program *program;
-    struct way *next;
+    struct guarded *next;
 };
 struct alike {
     struct sim_stored_shardings shardings;
     struct sim_program *programs;
-    struct way *ways;
+    struct guarded *guarded;
     struct alike *next;
 };
 struct propagated {
@@ -41,7 +41,7 @@ static const struct sim_placed *const *keep_asked(struct base_arena *arena, cons
     return kept;
 }
 
-static bool decisions_hold(const struct sim_stored_decisions *decisions, const struct sim_extents *extents)
+static bool guards_hold(const struct sim_stored_decisions *decisions, const struct sim_extents *extents)
 {
     for (int i = 0; i < decisions->count; i++)
         if (sim_decide(extents, &decisions->made[i]) != decisions->made[i].larger) return false;
@@ -52,30 +52,12 @@ static struct model_options model_options_of(const struct sim_plan *plan, enum m
                                              unsigned dropped_roles)
 {
     struct model_options options;
-    memset(&options, 0, sizeof options); /* the key holds its padding, too */
-    options.step = plan->options.step, options.remat = remat, options.optimizer = plan->options.optimizer,
-    options.dtype = plan->options.dtype;
-    options.saved = plan->options.saved;
-    options.recomputed_modules = plan->options.recomputed_modules;
+    memcpy(&options, &plan->options, sizeof options); /* the key holds its padding, too */
+    options.remat = remat, options.dropped_roles = dropped_roles;
     options.saved.layers = 0; /* predictions mix the costs of two programs */
-    options.parameter_dtype = plan->options.parameter_dtype;
-    memcpy(&options.decoding, &plan->options.decoding, sizeof options.decoding);
-    options.weight_dtype = plan->options.weight_dtype, options.moment_dtype = plan->options.moment_dtype;
-    options.dropped_roles = dropped_roles, options.microbatches = plan->options.microbatches,
-    options.flash_attention = plan->options.flash_attention, options.dropout = plan->options.dropout;
-    options.lora_rank = plan->options.lora_rank, options.lora_attention_only = plan->options.lora_attention_only;
     options.traits = sim_plan_traits(plan);
     if (plan->fuses_loss) options.traits |= MODEL_TRAIT_BIT(MODEL_TRAIT_COMPILED_LOSS); /* float32 inside of kernels */
     if (sim_tells_engine_recipe(plan)) options.traits |= MODEL_TRAIT_BIT(MODEL_TRAIT_ENGINE_CASTS);
-    options.remakes_logits = plan->options.remakes_logits;
-    options.sorts_tokens = plan->options.sorts_tokens;
-    options.gathers_keys = plan->options.gathers_keys, options.ring_devices = plan->options.ring_devices;
-    options.exchanges_heads = plan->options.exchanges_heads;
-    options.sequence_pieces = plan->options.sequence_pieces;
-    options.normalizes_by_tokens = plan->options.normalizes_by_tokens;
-    options.parts = plan->options.parts, options.sends = plan->options.sends;
-    options.adafactor = plan->options.adafactor, options.parameters = plan->options.parameters,
-    options.parameter_count = plan->options.parameter_count;
     return options;
 }
 
@@ -326,7 +308,7 @@ static enum base_status find_propagated(const struct request *r, struct alike **
     struct sim_cache *cache = r->cache;
     struct base_memo *memo = begin_key(r, SIM_STORED_PROGRAM);
     struct propagated *first = base_memo_find(memo), *found = first;
-    while (found && !decisions_hold(&found->decisions, &r->extents)) found = found->next;
+    while (found && !guards_hold(&found->decisions, &r->extents)) found = found->next;
     if (!found) {
         const struct model_program *source = find_model_program(cache, r->plan, &r->options);
         const struct sim_graph *graph = find_graph(r, source);
@@ -351,29 +333,29 @@ static enum base_status find_propagated(const struct request *r, struct alike **
 /* ---- programs ---- */
 
 /* The same where the relation of the mesh axes is not known to be. */
-static bool hold_on_mesh(const struct sim_stored_decisions *decisions, uint64_t mesh_relation,
-                         const struct sim_extents *extents)
+static bool guards_hold_on_mesh(const struct sim_stored_decisions *decisions, uint64_t mesh_relation,
+                                const struct sim_extents *extents)
 {
     bool same_mesh = !decisions->compares_mesh || mesh_relation == sim_mesh_relation(extents->mesh);
-    return same_mesh && decisions_hold(decisions, extents);
+    return same_mesh && guards_hold(decisions, extents);
 }
 
 /* Notes the choices that lead to a program, so that whoever comes with sizes for which they come out alike finds it. */
-static void add_way(struct sim_cache *cache, const struct sim_extents *extents, const struct sim_asked *asked,
-                    struct alike *alike, struct sim_program *program)
+static void add_guards(struct sim_cache *cache, const struct sim_extents *extents, const struct sim_asked *asked,
+                       struct alike *alike, struct sim_program *program)
 {
-    struct way *way = base_new(&cache->arena, struct way, 1);
+    struct guarded *g = base_new(&cache->arena, struct guarded, 1);
     const struct sim_stored_decisions *own = &program->decisions;
     struct sim_decisions log = {.arena = &cache->contractions.notes, .compares_mesh = own->compares_mesh};
     log.made = base_new(log.arena, struct sim_decision, own->count + 1);
     if (own->count) memcpy(log.made, own->made, (size_t)own->count * sizeof *log.made);
     log.count = own->count, log.capacity = own->count + 1;
     sim_note_asked(asked, &log);
-    way->decisions = keep(&cache->arena, &log);
-    way->mesh_relation = sim_mesh_relation(extents->mesh);
-    way->program = program;
-    way->next = alike->ways;
-    alike->ways = way;
+    g->decisions = keep(&cache->arena, &log);
+    g->mesh_relation = sim_mesh_relation(extents->mesh);
+    g->program = program;
+    g->next = alike->guarded;
+    alike->guarded = g;
 }
 
 static bool holds(const struct sim_program *program, enum sim_extent extent)
@@ -385,14 +367,15 @@ static struct sim_program *find_program(struct sim_cache *cache, const struct si
                                         enum sim_extent extent)
 {
     struct sim_asked asked = {.arena = &cache->contractions.notes};
-    for (struct way *way = alike->ways; way; way = way->next)
-        if (holds(way->program, extent) && hold_on_mesh(&way->decisions, way->mesh_relation, extents))
-            return way->program;
+    for (struct guarded *g = alike->guarded; g; g = g->next)
+        if (holds(g->program, extent) && guards_hold_on_mesh(&g->decisions, g->mesh_relation, extents))
+            return g->program;
     for (struct sim_program *program = alike->programs; program; program = program->next) {
-        bool may_serve = holds(program, extent) && hold_on_mesh(&program->decisions, program->mesh_relation, extents);
+        bool may_serve =
+            holds(program, extent) && guards_hold_on_mesh(&program->decisions, program->mesh_relation, extents);
         if (!may_serve || !sim_ask_again(&cache->contractions, extents, program->asked, program->asked_count, &asked))
             continue;
-        add_way(cache, extents, &asked, alike, program);
+        add_guards(cache, extents, &asked, alike, program);
         return program;
     }
     return NULL;
@@ -486,7 +469,7 @@ enum base_status sim_program_find(struct sim_cache *cache, const struct sim_plan
         program->decisions = keep(&cache->arena, &log);
         program->asked = keep_asked(&cache->arena, &asked);
         program->asked_count = asked.count;
-        add_way(cache, &r.extents, &asked, alike, program);
+        add_guards(cache, &r.extents, &asked, alike, program);
         program->next = alike->programs;
         alike->programs = program;
     }
