@@ -60,6 +60,7 @@ enum base_status commands_tune_detail(struct commands_context *context, const st
     struct sim_confidence *confidence = base_new(context->arena, struct sim_confidence, 1);
     BASE_TRY(sim_plan_check(context->cache, context->arena, text, step, SIM_AS_COMPILED, plan, error));
     BASE_TRY(sim_predict(context->cache, plan, prediction, &wanted, error));
+    BASE_TRY(commands_refuse_impossible(context, plan, prediction, error));
     *confidence = sim_confidence_of(context->arena, plan, prediction);
     *out = (struct reports_prediction){.plan = *text,
                                        .confidence = confidence,
@@ -84,6 +85,7 @@ enum base_status commands_tune_detail_ranked(const struct commands_tune_asked *a
         BASE_TRY(commands_tune_detail(context, &text, space->step,
                                       drawn ? base_new(context->arena, struct sim_passes, 1) : NULL, &plans[i], error));
         plans[i].training = asked->training;
+        if (i == 0) commands_warn_of_speed(context, plans[i].checked, plans[i].prediction);
         if (!model_infers(space->step)) continue;
         struct sim_serving *serving = base_new(context->arena, struct sim_serving, 1);
         BASE_TRY(sim_serving_of(context->cache, plans[i].checked, plans[i].prediction, serving, error));

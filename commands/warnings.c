@@ -76,7 +76,7 @@ void commands_warn_of_untold(struct commands_context *context, struct base_arena
 static double products_frac(const struct sim_plan *plan, const struct sim_prediction *p)
 {
     if (plan->options.step != MODEL_STEP_TRAIN || sim_is_executed(plan)) return 0;
-    return p->mfu_frac / fmax(1, sim_rate_frac(&plan->placement->profile, plan->options.dtype));
+    return p->products_frac / fmax(1, sim_rate_frac(&plan->placement->profile, plan->options.dtype));
 }
 
 void commands_warn_of_speed(struct commands_context *context, const struct sim_plan *plan,

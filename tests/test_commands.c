@@ -158,7 +158,7 @@ static void steps_that_cannot_be_are_refused(struct base_arena *arena)
                                       [SIM_DTYPE] = rows[i].dtype}};
         struct sim_plan plan;
         struct base_error error;
-        const struct sim_prediction p = {.mfu_frac = rows[i].mfu_frac, .fits = rows[i].fits};
+        const struct sim_prediction p = {.products_frac = rows[i].mfu_frac, .fits = rows[i].fits};
         TEST_ROW("%s %s %g", rows[i].topology, rows[i].dtype, rows[i].mfu_frac);
         assert_ok(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error), &error);
         assert_int_equal(commands_refuse_impossible(&context, &plan, &p, &error),

@@ -87,9 +87,9 @@ double sim_attention_product_flop(const struct sim_profile *profile, const struc
     return sim_product_flop(profile, &whole);
 }
 
-/* A causal kernel skips the blocks behind the diagonal: half of all. */
 double sim_causal_unevenness(const struct sim_plan *plan)
 {
-    const double causal_frac = 0.5, devices = plan->options.sequence_pieces ? 1 : (double)plan->context_parallel;
-    return (1 - causal_frac / devices) / causal_frac;
+    const double devices = plan->options.sequence_pieces ? 1 : (double)plan->context_parallel,
+                 seen_frac = 1 - sim_masked_frac(&plan->placement->profile);
+    return (1 - seen_frac / devices) / seen_frac;
 }

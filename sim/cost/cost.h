@@ -207,6 +207,7 @@ struct sim_schedule_event {
 /* A contraction that the model needs, whole. */
 struct sim_price_need {
     int product, repeats;
+    bool causal; /* in an attention kernel under a causal mask */
 };
 
 /* Memory that comes or goes (how many of a shape), or a loop that begins or ends (bracket). */
@@ -328,10 +329,11 @@ struct sim_cost_context {
     double holes_bytes;             /* then: of the compiled heap, which the compiler makes after it has recomputed */
     double local[SIM_MOST_FACTORS]; /* the list's factors */
     double bytes[SIM_MOST_SHAPES];  /* of each shape of the list */
-    double totals_s[SIM_BOUND_COUNT], exposed_s /* of collectives */, needed_flop;
-    double loop_s[SIM_BOUND_COUNT]; /* of these, in the loop of decode steps */
-    struct sim_phase_peak peak;     /* of transient buffers */
-    double work_flop, work_bytes;   /* of one device's kernels; 0 where no detail is asked for */
+    double totals_s[SIM_BOUND_COUNT], exposed_s /* of collectives */;
+    double needed_flop, masked_flop; /* of the model; of these, in blocks that kernels skip behind the causal mask */
+    double loop_s[SIM_BOUND_COUNT];  /* of these, in the loop of decode steps */
+    struct sim_phase_peak peak;      /* of transient buffers */
+    double work_flop, work_bytes;    /* of one device's kernels; 0 where no detail is asked for */
 };
 /* BASE_INPUT: byte counts would overflow. */
 enum base_status sim_cost_context_begin(struct sim_cost_context *p, const struct sim_plan *plan,
@@ -450,7 +452,8 @@ void sim_compiled_signature(const struct sim_cost_context *p, const double alway
 /* ---- totals of a plan (predict.c), before formatting ---- */
 
 struct sim_priced {
-    double time_s[SIM_BOUND_COUNT], communication_s /* overlapped time included */, needed_flop;
+    double time_s[SIM_BOUND_COUNT], communication_s /* overlapped time included */;
+    double needed_flop, masked_flop;
     double work_flop, work_bytes; /* as of struct sim_cost_context */
     double peak_bytes, persistent_bytes[MODEL_CATEGORY_COUNT], categories_bytes[MODEL_CATEGORY_COUNT];
     double host_bytes; /* offloaded bytes of one microbatch */

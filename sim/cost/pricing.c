@@ -230,13 +230,18 @@ static void sum_up_loop(struct sim_cost_context *p, const struct sim_unit_costs 
     }
 }
 
-static double needed_flop(const struct sim_cost_context *p, struct sim_unit_costs *prices)
+/* FLOPs that the model needs, and those of them that attention kernels skip behind the causal mask. */
+static void count_needed_flop(struct sim_cost_context *p, struct sim_unit_costs *prices)
 {
-    double *flop = prices->each, sum = 0;
+    double *flop = prices->each;
+    p->needed_flop = p->masked_flop = 0;
     for (int i = 0; i < p->list->product_count; i++) flop[i] = 2 * sim_product_of(p, &p->list->products[i]);
-    for (int i = 0; i < p->list->need_count; i++)
-        sum += flop[p->list->needs[i].product] * prices->repeats[p->list->needs[i].repeats];
-    return sum;
+    for (int i = 0; i < p->list->need_count; i++) {
+        const struct sim_price_need *need = &p->list->needs[i];
+        const double count_flop = flop[need->product] * prices->repeats[need->repeats];
+        p->needed_flop += count_flop;
+        if (need->causal) p->masked_flop += sim_masked_frac(&p->placement->profile) * count_flop;
+    }
 }
 
 static double price_exposed(const struct sim_cost_context *p, struct sim_unit_costs *prices)
@@ -411,7 +416,7 @@ void sim_price_time_of(struct sim_cost_context *p, struct sim_unit_costs *prices
     p->exposed_s = fmax(0, p->exposed_s - hide(p, prices, hidden_frac)); /* the clock may have hidden them */
     if (detail && detail->spans) record(p, prices, hidden_frac, detail);
     wait_for_host(p, prices);
-    p->needed_flop = needed_flop(p, prices);
+    count_needed_flop(p, prices);
     p->totals_s[SIM_BY_COMPUTE] += sim_orthogonalised_s(p);
     p->totals_s[SIM_BY_MEMORY] += sim_waited_for_transfers_s(p) + sim_waited_for_host_s(p);
 }

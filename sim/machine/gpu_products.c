@@ -28,14 +28,17 @@ static double in_tiles(const struct sim_profile *profile, const struct sim_produ
     return 2 * least * multiprocessors * height * width / rate_frac;
 }
 
-/* A causal kernel skips the blocks behind the diagonal: half of all. */
-static const double causal_share = 0.5;
+double sim_masked_frac(const struct sim_profile *profile)
+{
+    static const double behind_diagonal_frac = 0.5;
+    return profile->constants[SIM_ATTENTION_EFFICIENCY_FRAC] > 0 ? behind_diagonal_frac : 0;
+}
 
 double sim_attention_share(const struct sim_profile *profile, enum model_direction direction)
 {
     const double *c = profile->constants;
     if (!(c[SIM_ATTENTION_EFFICIENCY_FRAC] > 0)) return 1;
-    return (direction == MODEL_CAUSAL ? causal_share : 1) * c[SIM_MATMUL_EFFICIENCY_FRAC] /
+    return (direction == MODEL_CAUSAL ? 1 - sim_masked_frac(profile) : 1) * c[SIM_MATMUL_EFFICIENCY_FRAC] /
            c[SIM_ATTENTION_EFFICIENCY_FRAC];
 }
 

@@ -341,6 +341,8 @@ double sim_product_flop(const struct sim_profile *profile, const struct sim_prod
 /* gpu_products.c. A flash attention kernel's rate relative to a product's; at least 0. causal: masked blocks are
  * skipped. */
 double sim_attention_share(const struct sim_profile *profile, enum model_direction direction);
+/* The share of a causal attention's products in blocks behind the diagonal, which a flash kernel skips. */
+double sim_masked_frac(const struct sim_profile *profile);
 /* The same on a GPU: as many FLOP as its multiprocessors could do while they work through the tiles. */
 double sim_tiled_product_flop(const struct sim_profile *profile, const struct sim_product *product);
 

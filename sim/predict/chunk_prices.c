@@ -57,6 +57,7 @@ static void price_time(struct sim_cost_context *one, struct sim_cost_context *tw
     out->each_communication_s = two->totals_s[SIM_BY_COMMUNICATION] - one->totals_s[SIM_BY_COMMUNICATION];
     out->once_communication_s = fmax(0, once_communication_s - out->each_communication_s);
     out->each_flop = two->needed_flop - one->needed_flop;
+    out->each_masked_flop = two->masked_flop - one->masked_flop;
     const double both_s = phases_s[MODEL_FORWARD] + phases_s[MODEL_BACKWARD];
     out->forward_frac = both_s > 0 ? phases_s[MODEL_FORWARD] / both_s : 0;
 }

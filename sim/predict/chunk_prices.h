@@ -12,7 +12,7 @@ struct sim_chunk_price {
     double each_s[SIM_BOUND_COUNT], once_s[SIM_BOUND_COUNT]; /* exposed collectives */
     double each_communication_s, once_communication_s;       /* all of it */
     double forward_frac;                                     /* share of a microbatch's time */
-    double each_flop;                                        /* that the model needs */
+    double each_flop, each_masked_flop; /* that the model needs; of these, behind the causal mask */
     struct sim_phase_memory memory;
     double persistent_bytes[MODEL_CATEGORY_COUNT];
     double gathered_parameters;            /* gathered copies that the software keeps, in addition to shards */

@@ -89,7 +89,10 @@ static void total_time(struct sim_pipeline_prices *l, int stage, struct sim_pric
     out->communication_s += l->time.waited_s[stage];
     answer->bubble_s = fmax(0, total_s - sim_sum_of_bounds(out->time_s));
     out->time_s[SIM_BY_LATENCY] += answer->bubble_s;
-    for (int i = 0; i < l->pieces; i++) out->needed_flop += m * l->prices[l->price_of[i]].each_flop;
+    for (int i = 0; i < l->pieces; i++) {
+        const struct sim_chunk_price *price = &l->prices[l->price_of[i]];
+        out->needed_flop += m * price->each_flop, out->masked_flop += m * price->each_masked_flop;
+    }
 }
 
 static int slowest_stage(const struct sim_pipeline_prices *l)

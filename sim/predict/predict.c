@@ -105,6 +105,7 @@ static void fill_time(const struct sim_plan *plan, const struct sim_priced *pric
     answer->accessed_bytes = devices * priced->work_bytes;
     answer->mfu_frac =
         priced->needed_flop / (devices * plan->placement->profile.constants[SIM_FLOP_PER_S] * answer->step_s);
+    answer->products_frac = answer->mfu_frac * (1 - priced->masked_flop / fmax(1, priced->needed_flop));
 }
 
 /* A whole answer is a prefill, then decode steps: the given times are those of one step. */

@@ -30,6 +30,7 @@ struct sim_prediction {
     struct sim_memory memory;
     double step_s, compute_s, memory_bound_s, exposed_communication_s, overhead_s, communication_s;
     double tokens_per_s, samples_per_s, tokens_per_s_per_device, mfu_frac;
+    double products_frac; /* of the peak rate: of mfu_frac without what attention kernels skip behind the causal mask */
     double latency_s, first_token_s; /* of inference: of a whole answer, and until its first token; step_s is then of
                                         one decode step */
     int64_t decode_steps;

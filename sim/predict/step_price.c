@@ -18,6 +18,7 @@ static void take_time(const struct sim_cost_context *p, struct sim_priced *out)
 {
     *out = (struct sim_priced){.communication_s = p->totals_s[SIM_BY_COMMUNICATION],
                                .needed_flop = p->needed_flop,
+                               .masked_flop = p->masked_flop,
                                .work_flop = p->work_flop,
                                .work_bytes = p->work_bytes};
     memcpy(out->time_s, p->totals_s, sizeof out->time_s);
