@@ -187,6 +187,8 @@ void commands_note_undivided(struct commands_context *context, const struct sim_
 /* Of experts that rules leave whole on every device, or that are T5X's under other software. */
 void commands_warn_of_experts(struct commands_context *context, const struct sim_plan_text *text,
                               const struct model_config *config);
+/* Of a part of a multimodal model's config.json, such as vision_config. */
+void commands_warn_of_left_out(struct commands_context *context, const char *part);
 /* Warns of parts of the request that the plan omits. */
 void commands_warn_of_plan(struct commands_context *context, const struct sim_plan_text *text,
                            const struct model_config *config);

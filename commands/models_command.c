@@ -106,6 +106,7 @@ enum base_status commands_models_run(struct commands_context *context, const str
     for (int i = 0; i < count; i++) {
         rows[i].model = &models[i];
         BASE_TRY(fill_zoo_row(context->arena, &rows[i], error));
+        if (*rows[i].config.left_out) commands_warn_of_left_out(context, rows[i].config.left_out);
     }
     if (!context->json) {
         write_zoo(rows, count, out);

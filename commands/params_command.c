@@ -88,6 +88,7 @@ static enum base_status take_inventory(struct commands_context *context, const s
     out->has_mesh = out->has_mesh || mesh;
     BASE_TRY(model_gin_config_parse(arena, model, context->gin_search_path, &out->config, error));
     commands_note_model(context, model);
+    if (*out->config.left_out) commands_warn_of_left_out(context, out->config.left_out);
     if (rules) BASE_TRY(model_rules_parse(arena, rules, &out->rules, error));
     BASE_TRY(read_optimizer(arena, arguments, out, error));
     if (mesh) BASE_TRY(topo_axes_parse(arena, mesh, "mesh", &out->mesh, error));

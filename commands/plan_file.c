@@ -7,9 +7,10 @@
 
 enum { LARGEST_PLAN_BYTES = 1 << 20 };
 
-static enum base_status read_json(struct base_arena *arena, const char *path, struct sim_plan_text *out,
+static enum base_status read_json(struct commands_context *context, const char *path, struct sim_plan_text *out,
                                   struct base_error *error)
 {
+    struct base_arena *arena = context->arena;
     const char *text;
     size_t length;
     const struct base_json *document;
@@ -17,6 +18,8 @@ static enum base_status read_json(struct base_arena *arena, const char *path, st
     if (inside) text = inside, length = strlen(inside);
     else BASE_TRY(base_read_file(arena, path, LARGEST_PLAN_BYTES, &text, &length, error));
     enum base_status status = base_json_parse(arena, text, length, &document, error);
+    const char *left_out = status == BASE_OK ? model_huggingface_left_out(document) : NULL;
+    if (left_out) commands_warn_of_left_out(context, left_out);
     if (status == BASE_OK && model_is_huggingface(document))
         status = model_huggingface_line(arena, document, &out->values[SIM_MODEL], error);
     else if (status == BASE_OK) status = sim_plan_from_json(arena, document, out, error);
@@ -116,7 +119,7 @@ static enum base_status read_json_alone(struct commands_context *context, const 
                                         struct base_error *error)
 {
     *out = (struct sim_gin_plan){0};
-    BASE_TRY(read_json(context->arena, path, &out->text, error));
+    BASE_TRY(read_json(context, path, &out->text, error));
     for (int key = 0; key < SIM_KEY_COUNT; key++) out->places[key].file = path;
     return BASE_OK;
 }

@@ -144,6 +144,11 @@ void commands_warn_of_experts(struct commands_context *context, const struct sim
                                  *given == '[' ? "this list" : given, (long long)config->experts.count));
 }
 
+void commands_warn_of_left_out(struct commands_context *context, const char *part)
+{
+    commands_warn(context, base_print(context->arena, "%.40s is not modelled: this is the text model alone", part));
+}
+
 void commands_warn_of_plan(struct commands_context *context, const struct sim_plan_text *text,
                            const struct model_config *config)
 {
@@ -151,6 +156,7 @@ void commands_warn_of_plan(struct commands_context *context, const struct sim_pl
     struct base_error broken; /* said by whoever prices the plan */
     commands_warn_of_version(context, context->arena, text);
     if (sim_version_unsaid(context->arena, text, &unsaid, &broken) == BASE_OK && unsaid) commands_warn(context, unsaid);
+    if (*config->left_out) commands_warn_of_left_out(context, config->left_out);
     if (dtype && !strcmp(dtype, "int8"))
         commands_warn(context, "parameter_dtype int8 is beyond T5X, which restores weights in float32 or bfloat16; "
                                "`infer` here runs it");

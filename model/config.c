@@ -369,6 +369,8 @@ static enum base_status parse_file(struct base_arena *arena, const char *path, s
         const char *line;
         status = model_huggingface_line(arena, object, &line, error);
         if (status == BASE_OK) status = parse_line(arena, line, NULL, out, error);
+        const char *left_out = model_huggingface_left_out(object);
+        if (status == BASE_OK && left_out) snprintf(out->left_out, sizeof out->left_out, "%s", left_out);
     } else if (status == BASE_OK) status = read_members(arena, object, out, error);
     return status == BASE_OK ? status : base_fail_in(error, "%.200s", path);
 }

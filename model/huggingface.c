@@ -311,6 +311,7 @@ static enum base_status put_family(struct reading *r)
     if (is_of(r, "opt")) return put_opt(r);
     if (is_of(r, "gpt_neox") && flag(r, "use_parallel_residual", true))
         base_put(&r->line, "parallel_block=1,parallel_norms=1,");
+    if (is_of(r, "glm4_moe") && flag(r, "use_qk_norm", false)) put(r, "qk_norm", 1);
     if (is_of(r, "phi") && flag(r, "qk_layernorm", false)) return refuse(r, "qk_layernorm", "layer norms of queries");
     if (is_of(r, "phi") && flag(r, "tie_word_embeddings", false))
         return refuse(r, "tie_word_embeddings", "a bias of tied logits");
@@ -375,6 +376,13 @@ bool model_is_huggingface(const struct base_json *object)
 {
     return object->kind == BASE_JSON_OBJECT && !base_json_get(object, "architecture") &&
            (base_json_get(object, "model_type") || base_json_get(object, "text_config"));
+}
+
+const char *model_huggingface_left_out(const struct base_json *object)
+{
+    const struct base_json *found = NULL;
+    if (base_json_get(object, "text_config")) found = member(object, "vision_config|audio_config");
+    return found ? found->key : NULL;
 }
 
 static enum base_status find_family(struct reading *r, const char *model_type)

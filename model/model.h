@@ -161,5 +161,7 @@ enum base_status model_whole_state(const struct model_parameter *parameters, int
 bool model_is_huggingface(const struct base_json *object);
 enum base_status model_huggingface_line(struct base_arena *arena, const struct base_json *object, const char **out,
                                         struct base_error *error);
+/* The member of a multimodal model's config.json that the line leaves out, such as vision_config; NULL: none. */
+const char *model_huggingface_left_out(const struct base_json *object);
 
 #endif

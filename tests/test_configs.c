@@ -4,6 +4,8 @@
 
 #include "model/model.h"
 
+#include <unistd.h>
+
 static int64_t count_of(struct base_arena *arena, const struct model_config *config)
 {
     const struct model_parameter *parameters;
@@ -40,6 +42,25 @@ static void configs_have_the_parameters_of_transformers(struct base_arena *arena
         assert_ok(model_config_parse(arena, line, &read, &error), &error);
         assert_true(count_of(arena, &read) == (int64_t)base_json_get(at, "parameter_count")->number);
     }
+}
+
+/* A multimodal model's text model is read, and the member that is left out is told. */
+static void multimodal_parts_are_told(struct base_arena *arena)
+{
+    static const char text[] = "{\"model_type\":\"qwen3_vl\",\"vision_config\":{\"depth\":2},\"text_config\":{"
+                               "\"model_type\":\"qwen3_vl_text\",\"vocab_size\":64,\"hidden_size\":8,"
+                               "\"intermediate_size\":16,\"num_hidden_layers\":4,\"num_attention_heads\":2}}";
+    const char *path = base_print(arena, "/tmp/meshwright_multimodal_%ld.json", (long)getpid());
+    struct base_output output;
+    struct model_config config;
+    struct base_error error;
+    assert_ok(base_output_open(&output, path, &error), &error);
+    fputs(text, output.file);
+    assert_ok(base_output_commit(&output, &error), &error);
+    assert_ok(model_config_parse(arena, base_print(arena, "@%s", path), &config, &error), &error);
+    remove(path);
+    assert_string_equal(config.left_out, "vision_config");
+    assert_null(model_huggingface_left_out(read_json(arena, "{\"model_type\":\"qwen3\"}")));
 }
 
 #define LLAMA                                                                                                          \
@@ -162,11 +183,9 @@ static void models_of_the_zoo_take_changes(struct base_arena *arena)
 }
 
 static const struct test tests[] = {
-    TEST(configs_have_the_parameters_of_transformers),
-    TEST(configs_that_are_not_modelled_are_told_by_name),
-    TEST(configs_with_random_values_parse_or_are_refused),
-    TEST(models_are_found_as_people_write_them),
-    TEST(models_of_the_zoo_take_changes),
+    TEST(configs_have_the_parameters_of_transformers),    TEST(multimodal_parts_are_told),
+    TEST(configs_that_are_not_modelled_are_told_by_name), TEST(configs_with_random_values_parse_or_are_refused),
+    TEST(models_are_found_as_people_write_them),          TEST(models_of_the_zoo_take_changes),
 };
 
 int main(int argument_count, char **arguments)
