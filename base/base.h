@@ -376,7 +376,7 @@ struct base_child {
     void (*silent)(void *where); /* called when that happens; may be NULL */
     bool alone;   /* run it in a separate network namespace if the system allows it; otherwise a line says so */
     bool patient; /* on SIGUSR1 it finishes in its own time, or ends at once if its work has not started */
-    void (*died)(void *where, int number); /* called with the signal that ended it; may be NULL */
+    void (*died)(void *where, int number); /* with the signal that ended it, or N of the code 128 + N; may be NULL */
 };
 /* Runs a program until it ends. Exit codes 0 to 6 are the status, without a message: its own output says why.
  * Another code, or a signal, is BASE_RUN with a message. The program runs in its own process group and ends if this

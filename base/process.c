@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { READ_END, WRITE_END, NOT_STARTED = 127, LONGEST_LINE = 2000 };
+enum { READ_END, WRITE_END, NOT_STARTED = 127, CODE_OF_A_SIGNAL = 128, LONGEST_LINE = 2000 };
 /* In tenths of a second, after its last output or after the request to end. */
 enum { TICK_NS = 100000000, TICKS_A_SECOND = 10, TICKS_TO_END = 10, TICKS_TO_KILL = 20, TICKS_TO_LEAVE = 25 };
 
@@ -384,7 +384,8 @@ enum base_status base_run_child(const struct base_child *child, struct base_erro
     close_pipes(&p);
     status = await_end(child, pid);
     running_child = 0;
-    if (WIFSIGNALED(status) && child->died) child->died(child->where, WTERMSIG(status));
+    const int number = WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status) - CODE_OF_A_SIGNAL;
+    if (number > 0 && child->died) child->died(child->where, number);
     if (!ended_itself)
         return base_fail(error, BASE_RUN, "%s: no sign of life for %d s; it was killed", name,
                          *child->longest_silence_s);

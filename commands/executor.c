@@ -87,7 +87,7 @@ static void note_death(struct talk *talk, int number)
     else if (number != SIGUSR1) talk->fails = true;
 }
 
-/* The executor itself, where no mpirun stands between. */
+/* The executor itself, or mpirun, whose code is that of the first rank that died; its words about it may be lost. */
 static void hear_end(void *where, int number)
 {
     note_death(where, number);
@@ -234,7 +234,7 @@ static enum base_status start(struct commands_context *context, const struct com
                                .deaf = starts_ranks,
                                .alone = starts_ranks && !executor->hostfile,
                                .patient = true,
-                               .died = starts_ranks ? NULL : hear_end};
+                               .died = hear_end};
     enum base_status status = base_run_child(&child, error);
     if (folder) base_directory_remove(context->arena, folder);
     exec_run_folder_close(context->arena, folder, &lock);
@@ -281,9 +281,8 @@ static void say_how_far(const struct talk *talk, struct base_error *error)
         base_fail(error, why.status, "%s; the ranks had met, so one or all of them were stopped, or their host is down",
                   why.text);
     else
-        base_fail(error, why.status,
-                  "%s; %d of %d ranks had started, but they had not met (--timeout SECONDS waits longer)", why.text,
-                  talk->here_count, talk->rank_count);
+        base_fail(error, why.status, "%s; %d of %d ranks had started, but they had not met%s", why.text,
+                  talk->here_count, talk->rank_count, talk->silent ? " (--timeout SECONDS waits longer)" : "");
 }
 
 /* The most informative message: that it was to end, the executor's own, a rank's last one or mpirun's, else the last
@@ -299,7 +298,7 @@ static enum base_status explain(const struct talk *talk, const struct base_text 
     const char *before = stopped ? stopped : talk->fails ? NULL : name_of(talk->stopped_by);
     if (before && !talk->begun) return base_fail(error, BASE_STOPPED, "stopped by %s before the first step", before);
     if (*talk->reason) return base_fail(error, status, "%s", talk->reason);
-    if (talk->silent) say_how_far(talk, error);
+    if (talk->silent || (talk->mpirun && talk->fails && !talk->joined)) say_how_far(talk, error);
     struct base_error why = *error;
     if (stopped)
         return base_fail(error, status, "stopped by %s before it could answer%s%s", stopped, *why.text ? "; " : "",
