@@ -131,8 +131,35 @@ static void questions_about_the_mesh_are_noted(struct base_arena *arena)
             struct sim_extents extents = {sizes, &mesh, &(struct sim_decisions){.arena = arena}};
             TEST_ROW("%d", i);
             assert_int_equal(sim_as_many(&extents, cases[i].axes, cases[i].others), cases[i].as_many[m]);
-            assert_int_equal(extents.decisions->compares_mesh, cases[i].noted);
+            assert_int_equal(extents.decisions->compared != 0, cases[i].noted);
         }
+    test_row[0] = '\0';
+}
+
+/* Meshes of three axes are alike where what was compared comes out alike, whatever their other sizes. */
+static void meshes_are_alike_by_what_was_compared(struct base_arena *arena)
+{
+    static const struct {
+        unsigned axes, others;
+        int sizes[3];
+        bool alike; /* as 4 x 2 x 8 */
+    } cases[] = {
+        {1, 2, {32, 4, 8}, true},    {1, 2, {2, 4, 8}, false},     {4, 2, {64, 2, 16}, true}, {4, 2, {64, 8, 8}, false},
+        {4, 3, {2, 4, 8}, true},     {4, 3, {4, 4, 8}, false},     {5, 2, {2, 2, 2}, true},   {5, 2, {2, 8, 2}, false},
+        {255, 255, {4, 2, 8}, true}, {255, 255, {8, 2, 8}, false},
+    };
+    static const int first[] = {4, 2, 8};
+    for (int i = 0; i < BASE_COUNT(cases); i++) {
+        struct topo_axes meshes_of[2] = {{.count = 3}, {.count = 3}};
+        struct sim_decisions log = {.arena = arena};
+        memcpy(meshes_of[0].sizes, first, sizeof first);
+        memcpy(meshes_of[1].sizes, cases[i].sizes, sizeof cases[i].sizes);
+        TEST_ROW("%d", i);
+        sim_note_mesh(&(struct sim_extents){sizes, &meshes_of[0], &log}, cases[i].axes, cases[i].others);
+        assert_int_equal(sim_mesh_relation(&meshes_of[0], log.compared) ==
+                             sim_mesh_relation(&meshes_of[1], log.compared),
+                         cases[i].alike);
+    }
     test_row[0] = '\0';
 }
 
@@ -150,9 +177,8 @@ static void every_choice_is_noted_once(struct base_arena *arena)
 }
 
 static const struct test tests[] = {
-    TEST(every_sharding_becomes_every_other),
-    TEST(what_only_cuts_moves_nothing),
-    TEST(questions_about_the_mesh_are_noted),
+    TEST(every_sharding_becomes_every_other), TEST(what_only_cuts_moves_nothing),
+    TEST(questions_about_the_mesh_are_noted), TEST(meshes_are_alike_by_what_was_compared),
     TEST(every_choice_is_noted_once),
 };
 

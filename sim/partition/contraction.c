@@ -228,7 +228,7 @@ static bool reduce_tiles(const struct dot *t, const struct part *p, int operand,
         seen |= tiles->of[d];
     }
     if (!sim_set_of(twice) && sim_set_of(seen) == p->axes) return true;
-    sim_note_mesh(t->extents);
+    sim_note_mesh(t->extents, SIM_ALL_AXES, SIM_ALL_AXES);
     count *= sim_ways(t->extents, idle);
     int ratio = count / devices;
     if (count < devices || count % devices) return false;

@@ -16,7 +16,7 @@ struct sim_placed {
     struct sim_contraction answer;
     const struct sim_placed *alike; /* the first with that answer */
     uint64_t mesh_relation;
-    bool compares_mesh;
+    unsigned char compared;
     int decision_count;
     struct sim_decision *decisions;
     struct sim_placed *next; /* of the same contraction, where choices come out otherwise */
@@ -56,7 +56,7 @@ static struct known_contraction *find_known(struct base_memo *memo, const struct
 static bool holds(const struct sim_placed *placed, const struct sim_extents *extents)
 {
     const struct sim_extents unnoted = {extents->sizes, extents->mesh, NULL};
-    if (placed->compares_mesh && placed->mesh_relation != sim_mesh_relation(extents->mesh)) return false;
+    if (placed->compared && placed->mesh_relation != sim_mesh_relation(extents->mesh, placed->compared)) return false;
     for (int i = 0; i < placed->decision_count; i++)
         if (sim_decide(&unnoted, &placed->decisions[i]) != placed->decisions[i].larger) return false;
     return true;
@@ -98,9 +98,9 @@ static const struct sim_placed *answer(struct sim_known_contractions *contractio
     struct sim_placed *placed = base_new(contractions->memo.arena, struct sim_placed, 1);
     placed->known = known;
     placed->answer = known->contraction;
-    placed->mesh_relation = sim_mesh_relation(extents->mesh);
     sim_contract(&noted, &placed->answer);
-    placed->compares_mesh = log.compares_mesh;
+    placed->compared = log.compared;
+    placed->mesh_relation = sim_mesh_relation(extents->mesh, log.compared);
     placed->decision_count = log.count;
     placed->decisions = base_new(contractions->memo.arena, struct sim_decision, log.count);
     if (log.count) memcpy(placed->decisions, log.made, (size_t)log.count * sizeof *log.made);
@@ -150,6 +150,6 @@ void sim_note_asked(const struct sim_asked *asked, struct sim_decisions *log)
     for (int i = 0; i < asked->count; i++) {
         const struct sim_placed *placed = asked->placed[i];
         for (int d = 0; d < placed->decision_count; d++) sim_note_decision(log, &placed->decisions[d]);
-        log->compares_mesh = log->compares_mesh || placed->compares_mesh;
+        log->compared |= placed->compared;
     }
 }

@@ -257,14 +257,6 @@ static void write_causes(const struct sim_graph *g, struct sim_causes *out)
     for (int i = 0; i < g->given_count; i++) out->axes_of[g->given[i].tensor] = g->given[i].axes_of;
 }
 
-static const int64_t *count_tiles(struct base_arena *arena, const struct topo_axes *mesh)
-{
-    const unsigned all = topo_axes_all(mesh) & SIM_ALL_AXES;
-    int64_t *tiles = base_new(arena, int64_t, (int)all + 1);
-    for (unsigned axes = 0; axes <= all; axes++) tiles[axes] = topo_axes_product(mesh, axes);
-    return tiles;
-}
-
 enum base_status sim_propagate(struct base_arena *arena, const struct sim_graph *graph,
                                const struct sim_sharding_options *options, struct sim_shardings *out,
                                struct base_error *error)
@@ -272,7 +264,6 @@ enum base_status sim_propagate(struct base_arena *arena, const struct sim_graph 
     struct sim_graph g = *graph;
     const struct topo_axes *mesh = options->extents.mesh;
     g.arena = arena, g.options = options, g.error = error;
-    g.tiles = count_tiles(arena, mesh);
     g.spec = base_new(arena, sim_spec, g.node_count);
     g.memo = base_new(arena, struct sim_graph_memo, MEMO);
     g.forward = base_new(arena, uint64_t, g.step_count / WORD + 1);

@@ -174,7 +174,7 @@ struct sim_decisions {
     struct base_arena *arena; /* of the list, which grows */
     struct sim_decision *made;
     int count, capacity;
-    bool compares_mesh; /* something depended on how the sizes of the mesh axes relate */
+    unsigned char compared; /* products of mesh axes whose sizes something depended on: sim_note_mesh */
 };
 
 struct sim_extents {
@@ -183,7 +183,8 @@ struct sim_extents {
     struct sim_decisions *decisions; /* filled; may be NULL */
 };
 bool sim_decide(const struct sim_extents *extents, const struct sim_decision *question); /* its answer is not read */
-uint64_t sim_mesh_relation(const struct topo_axes *mesh); /* all that may be asked, in one word */
+/* The answers of a mesh to what was compared, in one word. */
+uint64_t sim_mesh_relation(const struct topo_axes *mesh, unsigned char compared);
 /* The axes that have more than one device: over no others anything is sharded. */
 unsigned sim_mesh_axes(const struct sim_extents *extents);
 

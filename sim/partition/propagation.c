@@ -18,9 +18,9 @@ static unsigned axes_of(sim_spec spec)
     return (unsigned)(spec | spec >> DIM | spec >> 2 * DIM) & SIM_ALL_AXES;
 }
 
-static int64_t tiles_of(const struct sim_graph *g, sim_spec spec)
+static bool has_more_tiles(const struct sim_graph *g, sim_spec a, sim_spec b)
 {
-    return g->tiles[axes_of(spec)];
+    return sim_fewer(&g->options->extents, axes_of(b), axes_of(a));
 }
 
 /* Dimensions that anything shards, all bits of each. */
@@ -78,9 +78,8 @@ static sim_spec improved(const struct sim_graph *g, sim_spec from, sim_spec to)
     if (!from || from == to) return to;
     if (!to) return from;
     bool partial = axes_of(from) != g->options->live && axes_of(to) != g->options->live;
-    if (g->level > 0 && partial && merge_specs(g, from, to, &merged) && tiles_of(g, merged) > tiles_of(g, to))
-        return merged;
-    return tiles_of(g, from) > tiles_of(g, to) && refines(g, from, to) ? from : to;
+    if (g->level > 0 && partial && merge_specs(g, from, to, &merged) && has_more_tiles(g, merged, to)) return merged;
+    return refines(g, from, to) && has_more_tiles(g, from, to) ? from : to;
 }
 
 static void mark(uint64_t *set, int step)
@@ -184,7 +183,7 @@ static void elementwise_forward(struct sim_graph *g, int at)
         if (!ports[i].whole && g->level < 3) continue;
         sim_spec spec = g->spec[ports[i].node];
         if (g->level > 0) offer(g, at, step->out, carried(&ports[i], spec));
-        else if (spec && (best < 0 || tiles_of(g, spec) > tiles_of(g, g->spec[ports[best].node]))) best = i;
+        else if (spec && (best < 0 || has_more_tiles(g, spec, g->spec[ports[best].node]))) best = i;
     }
     if (best >= 0) offer(g, at, step->out, carried(&ports[best], g->spec[ports[best].node]));
 }
@@ -282,9 +281,9 @@ static sim_spec from_contraction(const struct sim_graph *g, const struct sim_gra
     if (!beside) return result;
     if (!result) return beside;
     if (axes_of(result) != g->options->live && axes_of(beside) != g->options->live &&
-        merge_specs(g, result, beside, &merged) && tiles_of(g, merged) > tiles_of(g, result))
+        merge_specs(g, result, beside, &merged) && has_more_tiles(g, merged, result))
         return merged;
-    return tiles_of(g, beside) > tiles_of(g, result) ? beside : result;
+    return has_more_tiles(g, beside, result) ? beside : result;
 }
 
 static sim_spec from_user(const struct sim_graph *g, const struct sim_graph_use *use, int level)

@@ -58,13 +58,13 @@ void sim_array_step_of_parts(struct sim_array *a, enum sim_collective kind, unsi
     a->steps->steps[a->steps->count - 1].plain = false;
 }
 
-/* Devices from one index of an axis to the next, where they are counted in that order. */
-static int64_t stride_of(const struct sim_array *a, sim_order sequence, int axis)
+/* The axes that are counted after one, whose product is the number of devices from one index of it to the next. */
+static unsigned axes_after(sim_order sequence, int axis)
 {
-    int64_t stride = 1;
+    unsigned axes = 0;
     for (int at = __builtin_popcount(sim_set_of(sequence)) - 1; sim_order_axis(sequence, at) != axis; at--)
-        stride *= sim_ways(a->extents, 1u << sim_order_axis(sequence, at));
-    return stride;
+        axes |= 1u << sim_order_axis(sequence, at);
+    return axes;
 }
 
 /* The axes along which devices that change places differ. */
@@ -76,7 +76,7 @@ static unsigned permuted_axes(const struct sim_array *a, const struct sim_layout
     if (__builtin_popcount(a->axes) == 2) return a->axes;
     for (unsigned rest = a->axes; rest; rest &= rest - 1) {
         int axis = __builtin_ctz(rest);
-        if (stride_of(a, before, axis) != stride_of(a, after, axis)) axes |= 1u << axis;
+        if (!sim_as_many(a->extents, axes_after(before, axis), axes_after(after, axis))) axes |= 1u << axis;
     }
     return axes ? axes : a->axes;
 }

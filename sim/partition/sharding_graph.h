@@ -52,7 +52,6 @@ struct sim_graph {
     /* of one propagation */
     sim_spec *spec;
     struct sim_orders orders;
-    const int64_t *tiles;         /* by set of axes */
     uint64_t *forward, *backward; /* a bit a step: to be looked at again */
     struct sim_graph_memo {
         const char *names[MODEL_MAX_RANK];

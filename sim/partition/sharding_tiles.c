@@ -204,23 +204,41 @@ int sim_ways(const struct sim_extents *extents, unsigned axes)
     return ways;
 }
 
-/* For two axes few questions matter; with more, meshes of equal sizes are alike. */
-uint64_t sim_mesh_relation(const struct topo_axes *mesh)
+/* Up to three axes, two products of different axes are one against one, or one against the two others. A pair's number
+ * is both axes, or that one; 0 stands for the sizes themselves. */
+enum { COMPARED_AXES = 3, ALL_COMPARED_AXES = (1 << COMPARED_AXES) - 1, SIZES_COMPARED = 1 };
+
+static unsigned pair_number(unsigned axes, unsigned others)
+{
+    const unsigned both = axes | others;
+    if (both > ALL_COMPARED_AXES) return 0;
+    if (both != ALL_COMPARED_AXES) return both;
+    return __builtin_popcount(axes) == 1 ? axes : others;
+}
+
+static int product_of(const struct topo_axes *mesh, unsigned axes)
+{
+    return sim_ways(&(struct sim_extents){.mesh = mesh}, axes);
+}
+
+uint64_t sim_mesh_relation(const struct topo_axes *mesh, unsigned char compared)
 {
     uint64_t relation = 0;
-    if (mesh->count == 2) {
-        const int a = mesh->sizes[0], b = mesh->sizes[1];
+    for (int i = 0; compared & SIZES_COMPARED && i < mesh->count; i++)
+        relation = (relation ^ (uint64_t)mesh->sizes[i]) * 0x9e3779b97f4a7c15u;
+    for (unsigned rest = compared & ~1u; rest; rest &= rest - 1) {
+        const unsigned number = (unsigned)__builtin_ctz(rest), first = number & (~number + 1),
+                       second = number == first ? ALL_COMPARED_AXES & ~first : number & ~first;
+        const int a = product_of(mesh, first), b = product_of(mesh, second);
         const bool bits[] = {a == b, a > b, a % b == 0, b % a == 0};
-        for (int i = 0; i < BASE_COUNT(bits); i++) relation |= (uint64_t)bits[i] << i;
-        return relation;
+        for (int i = 0; i < BASE_COUNT(bits); i++) relation = relation << 1 ^ relation >> 63 ^ bits[i];
     }
-    for (int i = 0; i < mesh->count; i++) relation = (relation ^ (uint64_t)mesh->sizes[i]) * 0x9e3779b97f4a7c15u;
     return relation;
 }
 
-void sim_note_mesh(const struct sim_extents *extents)
+void sim_note_mesh(const struct sim_extents *extents, unsigned axes, unsigned others)
 {
-    if (extents->decisions) extents->decisions->compares_mesh = true;
+    if (extents->decisions) extents->decisions->compared |= (unsigned char)(1u << pair_number(axes, others));
 }
 
 /* Some axes and more of them make more tiles; others have to be compared by their sizes. */
@@ -228,7 +246,7 @@ static bool names_tell(const struct sim_extents *extents, unsigned axes, unsigne
 {
     unsigned shared = sim_set_of(axes & others);
     if (shared == sim_set_of(axes) || shared == sim_set_of(others)) return true;
-    sim_note_mesh(extents);
+    sim_note_mesh(extents, sim_set_of(axes & ~others), sim_set_of(others & ~axes));
     return false;
 }
 

@@ -48,7 +48,8 @@ int sim_ways(const struct sim_extents *extents, unsigned axes);
 bool sim_as_many(const struct sim_extents *extents, unsigned axes, unsigned others);
 bool sim_fewer(const struct sim_extents *extents, unsigned axes, unsigned others);
 bool sim_multiple(const struct sim_extents *extents, unsigned axes, unsigned of);
-void sim_note_mesh(const struct sim_extents *extents);
+/* Notes that the products of two sets of axes were compared, which share none; all axes with each other: the sizes. */
+void sim_note_mesh(const struct sim_extents *extents, unsigned axes, unsigned others);
 /* Takes major axes off a sequence until they make as many tiles as the given axes; false if one would have to be split.
  */
 bool sim_take(const struct sim_extents *extents, sim_order *sequence, unsigned as_many_as, sim_order *out);

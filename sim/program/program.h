@@ -60,18 +60,18 @@ enum base_status sim_plan_check_another(struct sim_cache *cache, const struct si
 
 /* ---- programs (program_cache.c) ---- */
 
-/* An array of decisions with its length. */
+/* An array of decisions with its length, and what was compared of the mesh. */
 struct sim_stored_decisions {
     const struct sim_decision *made;
     int count;
-    bool compares_mesh;
+    unsigned char compared;
+    uint64_t mesh_relation;
 };
 struct sim_program {
     struct sim_sharded *sharded; /* NULL unless somebody asked for it */
     struct sim_cost_program prices;
     bool lays_out_sizes[MODEL_SIZE_COUNT]; /* sizes that compiled memory depends on, besides persistent buffers */
     struct sim_stored_decisions decisions; /* of its own; those of its contractions are theirs */
-    uint64_t mesh_relation;                /* under which it was made */
     const struct sim_placed *const *asked;
     int asked_count;
     struct sim_program *next;

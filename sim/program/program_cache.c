@@ -11,7 +11,6 @@
 /* Shape guards: sizes for which every decision comes out as recorded get this program. */
 struct guarded {
     struct sim_stored_decisions decisions;
-    uint64_t mesh_relation;
     struct sim_program *program;
     struct guarded *next;
 };
@@ -27,11 +26,12 @@ struct propagated {
     struct propagated *next;
 };
 
-static struct sim_stored_decisions keep(struct base_arena *arena, const struct sim_decisions *log)
+static struct sim_stored_decisions keep(struct base_arena *arena, const struct sim_decisions *log,
+                                        const struct topo_axes *mesh)
 {
     struct sim_decision *made = base_new(arena, struct sim_decision, log->count + 1);
     if (log->count) memcpy(made, log->made, (size_t)log->count * sizeof *made);
-    return (struct sim_stored_decisions){made, log->count, log->compares_mesh};
+    return (struct sim_stored_decisions){made, log->count, log->compared, sim_mesh_relation(mesh, log->compared)};
 }
 
 static const struct sim_placed *const *keep_asked(struct base_arena *arena, const struct sim_asked *asked)
@@ -43,6 +43,8 @@ static const struct sim_placed *const *keep_asked(struct base_arena *arena, cons
 
 static bool guards_hold(const struct sim_stored_decisions *decisions, const struct sim_extents *extents)
 {
+    if (decisions->compared && sim_mesh_relation(extents->mesh, decisions->compared) != decisions->mesh_relation)
+        return false;
     for (int i = 0; i < decisions->count; i++)
         if (sim_decide(extents, &decisions->made[i]) != decisions->made[i].larger) return false;
     return true;
@@ -240,8 +242,6 @@ struct request {
 static struct base_memo *begin_key(const struct request *r, enum sim_stored kind)
 {
     const struct sim_plan *plan = r->plan;
-    const struct topo_axes *mesh = &plan->placement->axes;
-    const uint64_t relation = sim_mesh_relation(mesh);
     const sim_pass_set passes = sim_passes_of(plan);
     struct base_memo *memo = sim_cache_memo(r->cache, kind);
     key_structure(memo, plan);
@@ -251,7 +251,6 @@ static struct base_memo *begin_key(const struct request *r, enum sim_stored kind
     base_memo_bytes(memo, &r->sharding, sizeof r->sharding);
     base_memo_bytes(memo, &passes, sizeof passes);
     base_memo_bytes(memo, r->quantized, sizeof r->quantized);
-    base_memo_bytes(memo, &relation, sizeof relation);
     return memo;
 }
 
@@ -321,7 +320,7 @@ static enum base_status find_propagated(const struct request *r, struct alike **
         options.extents.decisions = &log;
         base_arena_reset(&cache->scratch);
         BASE_TRY(sim_propagate(&cache->scratch, graph, &options, &shardings, error));
-        found->decisions = keep(&cache->arena, &log);
+        found->decisions = keep(&cache->arena, &log, r->extents.mesh);
         BASE_TRY(find_alike(r, source, &shardings, &found->alike, error));
         found->next = first;
         base_memo_store(begin_key(r, SIM_STORED_PROGRAM), found);
@@ -332,27 +331,18 @@ static enum base_status find_propagated(const struct request *r, struct alike **
 
 /* ---- programs ---- */
 
-/* The same where the relation of the mesh axes is not known to be. */
-static bool guards_hold_on_mesh(const struct sim_stored_decisions *decisions, uint64_t mesh_relation,
-                                const struct sim_extents *extents)
-{
-    bool same_mesh = !decisions->compares_mesh || mesh_relation == sim_mesh_relation(extents->mesh);
-    return same_mesh && guards_hold(decisions, extents);
-}
-
 /* Notes the choices that lead to a program, so that whoever comes with sizes for which they come out alike finds it. */
 static void add_guards(struct sim_cache *cache, const struct sim_extents *extents, const struct sim_asked *asked,
                        struct alike *alike, struct sim_program *program)
 {
     struct guarded *g = base_new(&cache->arena, struct guarded, 1);
     const struct sim_stored_decisions *own = &program->decisions;
-    struct sim_decisions log = {.arena = &cache->contractions.notes, .compares_mesh = own->compares_mesh};
+    struct sim_decisions log = {.arena = &cache->contractions.notes, .compared = own->compared};
     log.made = base_new(log.arena, struct sim_decision, own->count + 1);
     if (own->count) memcpy(log.made, own->made, (size_t)own->count * sizeof *log.made);
     log.count = own->count, log.capacity = own->count + 1;
     sim_note_asked(asked, &log);
-    g->decisions = keep(&cache->arena, &log);
-    g->mesh_relation = sim_mesh_relation(extents->mesh);
+    g->decisions = keep(&cache->arena, &log, extents->mesh);
     g->program = program;
     g->next = alike->guarded;
     alike->guarded = g;
@@ -368,11 +358,9 @@ static struct sim_program *find_program(struct sim_cache *cache, const struct si
 {
     struct sim_asked asked = {.arena = &cache->contractions.notes};
     for (struct guarded *g = alike->guarded; g; g = g->next)
-        if (holds(g->program, extent) && guards_hold_on_mesh(&g->decisions, g->mesh_relation, extents))
-            return g->program;
+        if (holds(g->program, extent) && guards_hold(&g->decisions, extents)) return g->program;
     for (struct sim_program *program = alike->programs; program; program = program->next) {
-        bool may_serve =
-            holds(program, extent) && guards_hold_on_mesh(&program->decisions, program->mesh_relation, extents);
+        const bool may_serve = holds(program, extent) && guards_hold(&program->decisions, extents);
         if (!may_serve || !sim_ask_again(&cache->contractions, extents, program->asked, program->asked_count, &asked))
             continue;
         add_guards(cache, extents, &asked, alike, program);
@@ -459,14 +447,13 @@ enum base_status sim_program_find(struct sim_cache *cache, const struct sim_plan
         struct sim_decisions log = {.arena = &cache->contractions.notes};
         struct sim_asked asked = {.arena = &cache->contractions.notes};
         program = base_new(&cache->arena, struct sim_program, 1);
-        program->mesh_relation = sim_mesh_relation(r.extents.mesh);
         options.extents = r.extents;
         options.extents.decisions = &log;
         options.known = &cache->contractions;
         options.asked = &asked;
         BASE_TRY(make(cache, plan, &options, find_model_program(cache, plan, &r.options), &alike->shardings, extent,
                       program, error));
-        program->decisions = keep(&cache->arena, &log);
+        program->decisions = keep(&cache->arena, &log, r.extents.mesh);
         program->asked = keep_asked(&cache->arena, &asked);
         program->asked_count = asked.count;
         add_guards(cache, &r.extents, &asked, alike, program);
