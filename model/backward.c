@@ -179,8 +179,10 @@ static void transpose_block(struct builder_pass *pass, int op_count)
         }
         struct model_op op = builder->program->blocks[pass->forward_block].ops[i]; /* a copy: the table may move */
         builder->scope = "";
+        builder->section = op.section;
         transpose_op(pass, &op);
     }
+    builder->section = MODEL_BESIDE_MLP;
 }
 
 static struct model_carry cotangent_carry(struct builder *builder, int init, int in, int out, int primal)

@@ -81,6 +81,7 @@ struct model_op *model_builder_op(struct builder *builder, enum model_op_kind ki
     struct model_op *op = &block->ops[block->op_count++];
     *op = (struct model_op){
         .kind = kind, .function = function, .name = name, .phase = builder->phase, .trips = MODEL_ONE};
+    op->section = builder->section;
     op->not_in_last = builder->not_in_last;
     op->condition = builder->condition;
     return op;
@@ -138,6 +139,7 @@ int model_builder_apply(struct builder *builder, enum model_op_kind kind, enum m
                           .function = function,
                           .name = model_builder_name(builder, name),
                           .phase = builder->phase,
+                          .section = builder->section,
                           .not_in_last = builder->not_in_last,
                           .condition = builder->condition,
                           .trips = MODEL_ONE};

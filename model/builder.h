@@ -66,6 +66,7 @@ struct builder {
     const struct builder_cache *cache;     /* self-attention reads keys and values from there; or NULL */
     int marks;                             /* tokens of prompts that see each other whole; -1: none do */
     bool not_in_last, condition;           /* of the operations that are being added */
+    enum model_section section;            /* theirs, too */
     int received[BUILDER_MOST_RECEIVED];   /* from the stage before */
     int received_count;
     struct builder_ring *rings; /* attention over blocks, in the order of the program (attention.h) */

@@ -189,7 +189,10 @@ static int from_experts(struct builder *builder, const struct letters *l, int ou
                                           MODEL_AXIS_EMBED};
     const int back =
         sends_whole(builder) ? outputs : moved(builder, l, "mlp/expert/output", "xGCe->xGCe", outputs, at_experts);
-    return moved(builder, l, "mlp/expert/returned", "xGCe->GxCe", back, at_senders);
+    builder->section = MODEL_OF_RETURN;
+    const int returned = moved(builder, l, "mlp/expert/returned", "xGCe->GxCe", back, at_senders);
+    builder->section = MODEL_OF_MLP;
+    return returned;
 }
 
 /* Each expert is a separate MLP. gates: weights of rows, if applied before the last product; or -1. */
@@ -283,7 +286,7 @@ static int sorted_experts(struct builder *builder, const struct letters *l, int 
     return constrained_to(builder, rows, groups_axis(builder), MODEL_AXIS_LENGTH, MODEL_AXIS_EMBED, MODEL_NO_AXIS);
 }
 
-int model_builder_experts(struct builder *builder, int x, char length, enum model_stack_kind of)
+static int experts(struct builder *builder, int x, char length, enum model_stack_kind of)
 {
     const struct letters letters = letters_of(length, of), *l = &letters;
     bool tokens = tokens_choose(builder, of);
@@ -314,4 +317,12 @@ int model_builder_experts(struct builder *builder, int x, char length, enum mode
                      MODEL_ROLE_PROJECTION, combined, -1, -1);
     constrained_to(builder, rows, MODEL_AXIS_BATCH, MODEL_AXIS_LENGTH, MODEL_AXIS_EMBED, MODEL_NO_AXIS);
     return with_shared_expert(builder, l, x, rows);
+}
+
+int model_builder_experts(struct builder *builder, int x, char length, enum model_stack_kind of)
+{
+    builder->section = MODEL_OF_MLP;
+    const int out = experts(builder, x, length, of);
+    builder->section = MODEL_BESIDE_MLP;
+    return out;
 }

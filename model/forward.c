@@ -45,7 +45,10 @@ static int relative_position_bias(struct builder *builder, char query, char key,
 /* An MLP of the default width. */
 static int mlp(struct builder *builder, const char *scope, int x, char length)
 {
-    return model_builder_mlp(builder, scope, x, length, 'f');
+    builder->section = MODEL_OF_MLP;
+    const int out = model_builder_mlp(builder, scope, x, length, 'f');
+    builder->section = MODEL_BESIDE_MLP;
+    return out;
 }
 
 /* Adds a branch to the residual stream. */

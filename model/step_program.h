@@ -205,11 +205,16 @@ enum { MODEL_MAX_INPUTS = 8, MODEL_MAX_OUTPUTS = 6, MODEL_MAX_CARRIES = 6 };
 
 enum model_phase { MODEL_FORWARD, MODEL_BACKWARD, MODEL_OPTIMIZER };
 
+/* What software that runs the passes of two microbatches in turns tells apart: the MLP of a layer, dense or of experts;
+ * in it what brings experts' results back to the devices of their tokens; and all else. */
+enum model_section { MODEL_BESIDE_MLP, MODEL_OF_MLP, MODEL_OF_RETURN };
+
 struct model_op {
     enum model_op_kind kind;
     enum model_function function;
     const char *name; /* "mlp/wo" */
     enum model_phase phase;
+    enum model_section section; /* a gradient's: of what it is a gradient of */
     int input_count, inputs[MODEL_MAX_INPUTS];
     int output_count, outputs[MODEL_MAX_OUTPUTS];
     char input_labels[MODEL_MAX_INPUTS][MODEL_MAX_RANK + 1], output_labels[MODEL_MAX_RANK + 1];

@@ -794,6 +794,36 @@ static void program_does_not_grow_with_layers(struct base_arena *arena)
         }
 }
 
+/* Also of gradients and of what is recomputed: sections are where names are of these modules. */
+static void program_tells_sections_apart(struct base_arena *arena)
+{
+    static const struct {
+        const char *in;
+        enum model_section section;
+    } rows[] = {{"self_attention", MODEL_BESIDE_MLP},
+                {"/pre_mlp_layer_norm", MODEL_BESIDE_MLP},
+                {"/mlp/expert/returned", MODEL_OF_RETURN},
+                {"/mlp/", MODEL_OF_MLP}};
+    const struct model_options options = {
+        .step = MODEL_STEP_TRAIN, .remat = MODEL_REMAT_FULL, .optimizer = MODEL_ADAMW, .sorts_tokens = true};
+    const struct model_program program =
+        build(arena, DECODER_ONLY ",num_experts=4,num_selected_experts=2,moe_every=1", options);
+    int seen[BASE_COUNT(rows)][MODEL_OPTIMIZER + 1] = {{0}};
+    for (int b = 0; b < program.block_count; b++)
+        for (int i = 0; i < program.blocks[b].op_count; i++) {
+            const struct model_op *op = &program.blocks[b].ops[i];
+            for (int r = 0; op->phase != MODEL_OPTIMIZER && r < BASE_COUNT(rows); r++) {
+                if (!strstr(op->name, rows[r].in)) continue;
+                TEST_ROW("%s", op->name);
+                assert_int_equal(op->section, rows[r].section);
+                seen[r][op->phase]++;
+                break;
+            }
+        }
+    test_row[0] = '\0';
+    for (int r = 0; r < BASE_COUNT(rows); r++) assert_true(seen[r][MODEL_FORWARD] > 0 && seen[r][MODEL_BACKWARD] > 0);
+}
+
 static const struct test tests[] = {
     TEST(program_contracts_as_t5x_does),
     TEST(program_defines_before_use),
@@ -805,6 +835,7 @@ static const struct test tests[] = {
     TEST(program_counts_the_flop_that_a_model_needs),
     TEST(program_flop_is_near_six_a_parameter),
     TEST(program_does_not_grow_with_layers),
+    TEST(program_tells_sections_apart),
 };
 
 int main(int argument_count, char **arguments)

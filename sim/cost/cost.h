@@ -187,8 +187,8 @@ struct sim_price_collective {
 /* One kernel or collective in the order of the program, by the name of its operation (which may be gone itself). */
 struct sim_price_step {
     const char *name;
-    unsigned short what, repeats; /* indices: below SIM_MOST_DISTINCT */
-    unsigned char phase, region;  /* enum model_phase, enum sim_region */
+    unsigned short what, repeats;         /* indices: below SIM_MOST_DISTINCT */
+    unsigned char phase, region, section; /* enum model_phase, enum sim_region, enum model_section */
     bool communicates;
 };
 /* The sequence of events where collectives are asynchronous: the same steps, with loops as brackets. */

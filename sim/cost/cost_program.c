@@ -375,6 +375,7 @@ static void add_step(const struct maker *m, const struct sim_op *op, int what, i
                                                             .repeats = (unsigned short)repeats,
                                                             .phase = (unsigned char)op->op->phase,
                                                             .region = region,
+                                                            .section = (unsigned char)op->op->section,
                                                             .communicates = op->kind == SIM_COMMUNICATE};
 }
 

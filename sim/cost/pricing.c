@@ -325,8 +325,8 @@ static void add_to_pairs(struct pairs *pairs, const struct sim_price_step *step,
 {
     const int way = step->phase == MODEL_BACKWARD;
     if (step->phase == MODEL_OPTIMIZER) return;
-    if (exchange) pairs->exchange_s[way][strstr(step->name, "expert/returned") == NULL] += s;
-    else if (!step->communicates) pairs->beside_s[way][strstr(step->name, "/mlp/") != NULL] += s;
+    if (exchange) pairs->exchange_s[way][step->section != MODEL_OF_RETURN] += s;
+    else if (!step->communicates) pairs->beside_s[way][step->section != MODEL_BESIDE_MLP] += s;
 }
 
 static double paired_s(const struct pairs *pairs)
