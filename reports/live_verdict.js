@@ -45,7 +45,7 @@ const headline = (d) => {
   if (d.mode) return `${d.scores.length} example${d.scores.length === 1 ? "" : "s"}, ${count(d.throughput.tokens_per_s)} tokens/s, measured here`;
   if (d.loss) return `Measured: ${count(d.throughput.tokens_per_s)} target tokens/s in ${bytes(d.memory.peak_bytes)} of each device`;
   const m = d.memory, missing = m.missing_bytes ?? m.peak_bytes - m.capacity_bytes;
-  if (d.fits) return `It fits${d.tight ? ", but it is tight" : ""}: ${bytes(m.peak_bytes)} of ${bytes(m.capacity_bytes)}`;
+  if (d.fits) return `It fits${d.tight ? ", but it is tight" : ""}: ${bytes(m.peak_bytes)} of ${bytes(m.capacity_bytes)}${d.tight_reason ? `; ${d.tight_reason}` : ""}`;
   const lacks = [missing > 0 ? `${bytes(missing)} more than the ${bytes(m.capacity_bytes)} of a device` : null,
     m.missing_host_bytes > 0 ? `${bytes(m.missing_host_bytes)} more than the host has for each device` : null].filter((what) => what);
   return `It does not fit${lacks.length ? ": " : ""}${lacks.join(", and ")}`;

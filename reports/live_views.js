@@ -257,7 +257,7 @@ const drawSearch = () => {
   return [make("h3", {}, "The best plan for this model, machine and batch"), make("p", {}, "Searched: mesh, microbatches, rules, remat, sharding of sequence and optimizer. Everything else stays as it is. The software's own compiler; 2 % of memory stay free."),
     make("p", { class: "tools" }, search.running ? button("stop", stopSearch) : button("search", beginSearch, { "aria-disabled": held ? "true" : null, title: held ? offline : null })),
     make("div", { role: "status" }, search.running ? [make("p", {}, `${after} so far`), search.said ? progressWords(search.said) : null]
-      : search.error ? search.error : r ? `${best ? `The best: ${count(unique[0].tokens_per_s)} tokens/s in ${bytes(unique[0].peak_bytes)}${r.search.proven_optimal ? ", proven the optimum" : `, at most ${percent(r.search.gap_frac)} below the optimum`}. ` : "Nothing fits. "}${whole(r.search.space_count)} plans, ${after}.` : ""),
+      : search.error ? search.error : r ? `${best ? `The best: ${count(unique[0].tokens_per_s)} tokens/s in ${bytes(unique[0].peak_bytes)}${r.plans[0].prediction.tight_reason ? `, tight (${r.plans[0].prediction.tight_reason})` : ""}${r.search.proven_optimal ? ", proven the optimum" : `, at most ${percent(r.search.gap_frac)} below the optimum`}. ` : "Nothing fits. "}${whole(r.search.space_count)} plans, ${after}.` : ""),
     unique.length ? [planRows(unique), cloud("Every plan that was looked at; a click takes it. Pale: ruled out by a bound, at most so fast", looked, ["peak_bytes", "memory of a device"], ["tokens_per_s", "tokens/s"], { line: r.looked_at && r.looked_at.capacity_bytes, take: takeLooked }), parallels(looked, r.looked_at.capacity_bytes, takeLooked)] : null];
 };
 

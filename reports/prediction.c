@@ -12,29 +12,30 @@ static const char *disagreement_words(const struct reports_prediction *r, struct
                       r->otherwise->fits ? "does" : "does not", base_bytes(r->otherwise->memory.peak_bytes));
 }
 
-static void put_fit(const struct reports_prediction *r, const char *peak, const char *capacity, const char *free_words,
-                    struct base_text *out)
+static void put_fit(const struct reports_prediction *r, struct base_text *out)
 {
     const struct sim_confidence *c = r->confidence;
     const bool tight = c && c->tight;
+    const double limit = sim_limit_bytes(r->prediction), peak = (double)r->prediction->memory.peak_bytes;
     base_putf(out, "It fits%s%s: needs %s on each device; %s available (%s free)", disagreement_words(r, out->arena),
-              tight ? ", but it is tight" : "", peak, capacity, free_words);
+              tight ? ", but it is tight" : "", base_bytes(peak), base_bytes(limit), base_bytes(fabs(limit - peak)));
     if (tight) base_putf(out, "; %s", reports_tight_words(out->arena, c));
     base_put(out, ".\n");
+}
+
+void reports_put_fit(const struct reports_prediction *r, struct base_text *out)
+{
+    const struct reports_shortage shortage = reports_shortage_of(r->prediction);
+    if (r->prediction->fits) put_fit(r, out);
+    else
+        base_putf(out, "It does NOT fit%s: %s.\n", disagreement_words(r, out->arena),
+                  reports_shortage_words(out->arena, &shortage));
 }
 
 static void put_verdict(const struct reports_prediction *r, struct base_text *out)
 {
     const struct sim_prediction *p = r->prediction;
-    const struct reports_shortage shortage = reports_shortage_of(p);
-    char peak[BASE_HUMANE], capacity[BASE_HUMANE], over[BASE_HUMANE];
-    base_format_bytes(peak, (double)p->memory.peak_bytes);
-    base_format_bytes(capacity, sim_limit_bytes(p));
-    base_format_bytes(over, fabs(sim_limit_bytes(p) - (double)p->memory.peak_bytes));
-    if (p->fits) put_fit(r, peak, capacity, over, out);
-    else
-        base_putf(out, "It does NOT fit%s: %s.\n", disagreement_words(r, out->arena),
-                  reports_shortage_words(out->arena, &shortage));
+    reports_put_fit(r, out);
     base_putf(out, "%s (%s/step; %s tokens/s/device on %d devices; MFU %.1f %%)%s\n",
               reports_tokens_words(out->arena, r->checked, p), base_seconds(p->step_s),
               base_count(p->tokens_per_s_per_device), topo_axes_product(&p->mesh, topo_axes_all(&p->mesh)),

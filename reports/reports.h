@@ -174,6 +174,8 @@ void reports_peak_text(const struct sim_peak_buffers *peak, struct base_text *ou
 double reports_analytic_s(const struct reports_prediction *report, int collective);
 void reports_prediction_json(const struct reports_prediction *report, enum base_json_layout layout,
                              struct base_text *out);
+/* "It fits: needs 28 GiB on each device; …", and how tight it is; or that it does not. */
+void reports_put_fit(const struct reports_prediction *report, struct base_text *out);
 void reports_prediction_text(const struct reports_prediction *report, struct base_text *out);
 /* The same document as a member of another, without the plan and without the constants. */
 void reports_put_answer(struct base_json_writer *writer, const char *key, const struct reports_prediction *report);

@@ -45,13 +45,7 @@ static void put_latency(const struct reports_prediction *r, struct base_text *ou
 void reports_served_verdict(const struct reports_prediction *r, struct base_text *out)
 {
     const struct sim_prediction *p = r->prediction;
-    char peak[BASE_HUMANE], capacity[BASE_HUMANE], over[BASE_HUMANE];
-    base_format_bytes(peak, (double)p->memory.peak_bytes);
-    base_format_bytes(capacity, (double)p->memory.capacity_bytes);
-    base_format_bytes(over, fabs((double)(p->memory.capacity_bytes - p->memory.peak_bytes)));
-    const struct reports_shortage shortage = reports_shortage_of(p);
-    if (p->fits) base_putf(out, "It fits: needs %s on each device; %s available (%s free).\n", peak, capacity, over);
-    else base_putf(out, "It does NOT fit: %s.\n", reports_shortage_words(out->arena, &shortage));
+    reports_put_fit(r, out);
     put_latency(r, out);
     base_putf(out, "%s tokens/s (%.4g on each of %d devices, MFU %.1f %%)%s\n", base_count(p->tokens_per_s),
               p->tokens_per_s_per_device, topo_axes_product(&p->mesh, topo_axes_all(&p->mesh)), 100 * p->mfu_frac,

@@ -270,6 +270,9 @@ static void put_verdict(const struct reports_tuned *r, struct base_text *out)
     if (result->plan_count) {
         base_put(out, "Best: ");
         reports_tuned_put_plan(r, &result->plans[0], out);
+        if (r->plans[0].confidence->tight)
+            base_putf(out, "\nIt fits, but it is tight: %s%s", reports_tight_words(out->arena, r->plans[0].confidence),
+                      r->guarantee ? "" : "; --risk 10% ranks plans that are 90 % likely to fit");
         base_put(out, "\n");
         const struct tuner_values *batches = batches_of(r->space);
         const struct sim_plan_text best = tuner_plan_text(r->space, result->plans[0].plan);

@@ -84,6 +84,12 @@ static const char *class_of(const struct sim_plan *plan)
     return plan->targets_length >= LONG_LENGTH ? "long" : "dense";
 }
 
+/* False for inference and a row of training: caches were not measured there. */
+static bool is_of_its_step(const struct sim_plan *plan, int row)
+{
+    return !model_infers(plan->options.step) || !strcmp(base_table_value(table, row, "quantity"), "served_step");
+}
+
 /* A property of the plan that no measurement of a row had, in words of the arena; NULL: none. */
 static const char *unmeasured(struct base_arena *arena, const struct sim_plan *plan, int row)
 {
@@ -98,6 +104,7 @@ static const char *unmeasured(struct base_arena *arena, const struct sim_plan *p
         if (!strcmp(class, classes[i].name)) of_class = classes[i].words;
     if (!has_word(base_table_value(table, row, "classes"), class)) base_putf(&out, ", none of them %s", of_class);
     if (!has_word(base_table_value(table, row, "dtypes"), dtype)) base_putf(&out, ", none of them in %s", dtype);
+    if (!is_of_its_step(plan, row)) base_put(&out, ", none of them of inference");
     if (devices > 2 * most) base_put(&out, ", none of them on as many devices");
     return out.length ? out.data : NULL;
 }
@@ -106,6 +113,7 @@ static bool is_measured(const struct sim_plan *plan, int row)
 {
     return has_word(base_table_value(table, row, "classes"), class_of(plan)) &&
            has_word(base_table_value(table, row, "dtypes"), model_dtype_name(plan->options.dtype)) &&
+           is_of_its_step(plan, row) &&
            plan->placement->topology.device_count <= 2 * atoi(base_table_value(table, row, "most_devices"));
 }
 
@@ -255,7 +263,7 @@ struct sim_confidence sim_confidence_of(struct base_arena *arena, const struct s
         out.peak_bytes = around(bytes, &peak);
         out.fits_probability_frac = sim_overfills_host(&p->memory) ? 0 : 0.5 * erfc(-room / sqrt(2));
     }
-    out.tight = plan->compiled && p->fits &&
+    out.tight = p->fits && !is_laid_out_as_run(plan) &&
                 (out.peak_bytes.high > limit || !sim_leaves_free(p, SIM_USUAL_HEADROOM_PERCENT / 100.0));
     if (arena) out.rests_on = rests_on(arena, plan, p);
     return out;

@@ -96,8 +96,8 @@ struct sim_interval {
 struct sim_confidence {
     struct sim_interval step_s, tokens_per_s, peak_bytes;
     double fits_probability_frac;
-    bool tight;           /* memory as compiled, said to fit: its interval reaches beyond the limit, or the usual
-                             headroom is not left */
+    bool tight;           /* said to fit, but the interval of its memory reaches beyond the limit, or the usual headroom
+                             is not left; never where memory is laid out as it is run */
     double within_log;    /* deviation of the logarithm of step times among plans on one cluster, without differences
                              between clusters */
     const char *rests_on; /* "time: 22 rows of seed_tpu_v4; memory: …", or that no table covers such plans; or NULL */
