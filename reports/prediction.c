@@ -4,34 +4,6 @@
 #include <math.h>
 #include <string.h>
 
-/* After "It fits" or "It does NOT fit": whose verdict it is, if another memory model disagrees. */
-static const char *disagreement_words(const struct reports_prediction *r, struct base_arena *arena)
-{
-    if (!r->otherwise) return "";
-    return base_print(arena, " as the compiler lays memory out, but by liveness in program order it %s (%s)",
-                      r->otherwise->fits ? "does" : "does not", base_bytes(r->otherwise->memory.peak_bytes));
-}
-
-static void put_fit(const struct reports_prediction *r, struct base_text *out)
-{
-    const struct sim_confidence *c = r->confidence;
-    const bool tight = c && c->tight;
-    const double limit = sim_limit_bytes(r->prediction), peak = (double)r->prediction->memory.peak_bytes;
-    base_putf(out, "It fits%s%s: needs %s on each device; %s available (%s free)", disagreement_words(r, out->arena),
-              tight ? ", but it is tight" : "", base_bytes(peak), base_bytes(limit), base_bytes(fabs(limit - peak)));
-    if (tight) base_putf(out, "; %s", reports_tight_words(out->arena, c));
-    base_put(out, ".\n");
-}
-
-void reports_put_fit(const struct reports_prediction *r, struct base_text *out)
-{
-    const struct reports_shortage shortage = reports_shortage_of(r->prediction);
-    if (r->prediction->fits) put_fit(r, out);
-    else
-        base_putf(out, "It does NOT fit%s: %s.\n", disagreement_words(r, out->arena),
-                  reports_shortage_words(out->arena, &shortage));
-}
-
 static void put_verdict(const struct reports_prediction *r, struct base_text *out)
 {
     const struct sim_prediction *p = r->prediction;
@@ -127,8 +99,8 @@ static void put_largest_collectives(const struct reports_prediction *r, struct b
 
 /* The attempts, if there is no change. */
 static const char no_change[] =
-    "no change we tried fits: microbatches, remat, the optimizer, its partitioning, rules, the mesh and the software's "
-    "defaults, one to three of them at once, here and on eight larger topologies; a batch down to a 32nd";
+    "no change we tried fits: microbatches, remat, the optimizer, its partitioning, rules, the mesh, stages and the "
+    "software's defaults, one to three of them at once, here and on eight larger topologies; a batch down to a 32nd";
 
 static void put_change(const struct sim_change *c, int width, struct base_text *out)
 {

@@ -1,5 +1,5 @@
-/* Why a plan does not fit: memory missing on a device, on the host, or both; from a prediction or its document. And the
- * risk of one that fits. */
+/* Whether a plan fits, and why it does not: memory missing on a device, on the host, or both; from a prediction or its
+ * document. And the risk of one that fits. */
 #include "reports/reports.h"
 
 #include <math.h>
@@ -43,4 +43,32 @@ const char *reports_shortage_words(struct base_arena *arena, const struct report
 const char *reports_tight_words(struct base_arena *arena, const struct sim_confidence *c)
 {
     return base_print(arena, "%.0f %% likely to run out of memory", 100 * (1 - c->fits_probability_frac));
+}
+
+/* After "It fits" or "It does NOT fit": whose verdict it is, if another memory model disagrees. */
+static const char *disagreement_words(const struct reports_prediction *r, struct base_arena *arena)
+{
+    if (!r->otherwise) return "";
+    return base_print(arena, " as the compiler lays memory out, but by liveness in program order it %s (%s)",
+                      r->otherwise->fits ? "does" : "does not", base_bytes(r->otherwise->memory.peak_bytes));
+}
+
+static void put_fit(const struct reports_prediction *r, struct base_text *out)
+{
+    const struct sim_confidence *c = r->confidence;
+    const bool tight = c && c->tight;
+    const double limit = sim_limit_bytes(r->prediction), peak = (double)r->prediction->memory.peak_bytes;
+    base_putf(out, "It fits%s%s: needs %s on each device; %s available (%s free)", disagreement_words(r, out->arena),
+              tight ? ", but it is tight" : "", base_bytes(peak), base_bytes(limit), base_bytes(fabs(limit - peak)));
+    if (tight) base_putf(out, "; %s", reports_tight_words(out->arena, c));
+    base_put(out, ".\n");
+}
+
+void reports_put_fit(const struct reports_prediction *r, struct base_text *out)
+{
+    const struct reports_shortage shortage = reports_shortage_of(r->prediction);
+    if (r->prediction->fits) put_fit(r, out);
+    else
+        base_putf(out, "It does NOT fit%s: %s.\n", disagreement_words(r, out->arena),
+                  reports_shortage_words(out->arena, &shortage));
 }

@@ -1753,6 +1753,38 @@ static void advice_fits(struct base_arena *arena)
     sim_cache_free(cache);
 }
 
+/* Nothing is advised that the software cannot be told. */
+static void advice_is_the_softwares(struct base_arena *arena)
+{
+    static const struct {
+        const char *software, *among_them, *foreign[3];
+    } rows[] = {{"megatron", "pipeline_stages 4, num_partitions 8", {"adafactor", "logical_axis_rules", "minimal"}},
+                {"nanotron", "pipeline_stages 4, num_partitions 8", {"adafactor", "logical_axis_rules", "selective"}},
+                {"torchtitan", "remat_policy full", {"adafactor", "logical_axis_rules", "minimal"}},
+                {"transformers", "logical_axis_rules zero3", {"standard:", "optimizer_partitioning", "num_partitions"}},
+                {"deepspeed", "remat_policy full", {"adafactor", "standard:", "num_partitions"}}};
+    struct sim_cache *cache = sim_cache_new(arena);
+    for (int i = 0; i < BASE_COUNT(rows); i++) {
+        TEST_ROW("%s", rows[i].software);
+        struct sim_plan_text text = plan_text(arena, base_print(arena,
+                                                                "model=llama3_70b topology=a100-80g:1x8 batch_size=32 "
+                                                                "targets_length=4096 software=%s",
+                                                                rows[i].software));
+        struct sim_plan plan = checked(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED);
+        struct sim_change changes[SIM_MOST_CHANGES];
+        struct base_error error;
+        int count, wanted = 0;
+        assert_ok(sim_changes_that_fit(cache, arena, &text, &plan, changes, &count, &error), &error);
+        for (int c = 0; c < count; c++) {
+            wanted += strstr(changes[c].what, rows[i].among_them) != NULL;
+            for (int f = 0; f < BASE_COUNT(rows[i].foreign); f++)
+                assert_null(strstr(changes[c].what, rows[i].foreign[f]));
+        }
+        assert_true(wanted > 0);
+    }
+    sim_cache_free(cache);
+}
+
 /* Recomputation is work of the hardware and none of the model; a checkpoint is the whole state in float32. */
 static void totals_and_checkpoints(struct base_arena *arena)
 {
@@ -2181,6 +2213,7 @@ static const struct test tests[] = {
     TEST(constants_are_told_apart_by_content),
     TEST(advice_leaves_the_plan_as_it_was),
     TEST(advice_fits),
+    TEST(advice_is_the_softwares),
     TEST(totals_and_checkpoints),
     TEST(cache_is_whole_after_memory_ran_out),
     TEST(turning_the_torus_changes_nothing),

@@ -1,23 +1,10 @@
-/* The default range of a search: the options of the plan's software, one row of software_choices.csv each; batches. */
+/* The default range of a search: the options of the plan's software, one row of sim/plan/software_choices.csv each;
+ * batches. */
 #include "tuner/space.h"
 
 #include <string.h>
 
 enum { LARGEST_SHARE = 32 };
-
-extern const struct base_table embedded_tuner_software_choices_csv;
-static const struct base_table *const table = &embedded_tuner_software_choices_csv;
-
-/* The last matching row: rows beyond the usual scope follow the usual ones. -1: none. */
-static int find_row(const char *software, bool beyond)
-{
-    int found = -1;
-    for (int row = 0; row < table->row_count; row++)
-        if (!strcmp(base_table_value(table, row, "software"), software) &&
-            (beyond || !strcmp(base_table_value(table, row, "scope"), "usual")))
-            found = row;
-    return found;
-}
 
 static struct tuner_values split(struct base_arena *arena, const char *words)
 {
@@ -33,30 +20,36 @@ enum base_status tuner_software_find(struct base_arena *arena, const struct tune
                                      struct tuner_software *out, struct base_error *error)
 {
     static const char *const meshes[] = {"submesh", "num_partitions", "one", "named"};
+    static const char *const t5x = "t5x";
+    static const struct {
+        enum tuner_dimension dimension;
+        enum sim_key key;
+    } words[] = {{TUNER_REMAT, SIM_REMAT_POLICY},
+                 {TUNER_PARTITIONING, SIM_OPTIMIZER_PARTITIONING},
+                 {TUNER_SEQUENCE, SIM_SEQUENCE_PARALLEL}};
     const char *software = request->plan.values[SIM_SOFTWARE];
+    const bool beyond = request->beyond_t5x;
     int mesh;
-    int row = find_row(software && *software ? software : "t5x", request->beyond_t5x);
-    out->is_t5x = row < 0 || !strcmp(base_table_value(table, row, "software"), "t5x");
-    if (row < 0) row = find_row("t5x", request->beyond_t5x);
-    if (row < 0) return base_fail(error, BASE_INTERNAL, "software_choices.csv: no row is about t5x");
-    BASE_TRY(base_parse_word(base_table_value(table, row, "mesh"), "mesh", meshes, BASE_COUNT(meshes), &mesh, error));
+    if (!software || !*software || !sim_software_choice(software, "mesh", beyond)) software = t5x;
+    out->is_t5x = !strcmp(software, t5x);
+    BASE_TRY(base_parse_word(sim_software_choice(software, "mesh", beyond), "mesh", meshes, BASE_COUNT(meshes), &mesh,
+                             error));
     out->mesh = (enum tuner_software_mesh)mesh;
-    out->rules = split(arena, base_table_value(table, row, "logical_axis_rules"));
-    out->words[TUNER_REMAT] = split(arena, base_table_value(table, row, "remat_policy"));
-    out->words[TUNER_PARTITIONING] = split(arena, base_table_value(table, row, "optimizer_partitioning"));
-    out->words[TUNER_SEQUENCE] = split(arena, base_table_value(table, row, "sequence_parallel"));
-    out->microbatches = split(arena, base_table_value(table, row, "num_microbatches"));
-    out->searches_stages = !strcmp(base_table_value(table, row, "pipeline_stages"), "auto");
-    const char *experts = base_table_value(table, row, "expert_parallel");
-    out->searches_experts = *experts;
-    out->expert_tensor_parallel = split(arena, base_table_value(table, row, "expert_tensor_parallel"));
+    out->rules = split(arena, sim_software_choice(software, "logical_axis_rules", beyond));
+    for (int i = 0; i < BASE_COUNT(words); i++)
+        out->words[words[i].dimension] =
+            split(arena, sim_software_choice(software, sim_plan_keys[words[i].key].name, beyond));
+    out->microbatches = split(arena, sim_software_choice(software, "num_microbatches", beyond));
+    out->searches_stages = tuner_searches_stages(software);
+    out->searches_experts = *sim_software_choice(software, "expert_parallel", beyond);
+    out->expert_tensor_parallel = split(arena, sim_software_choice(software, "expert_tensor_parallel", beyond));
     return BASE_OK;
 }
 
 bool tuner_searches_stages(const char *software)
 {
-    const int row = software && *software ? find_row(software, false) : -1;
-    return row >= 0 && !strcmp(base_table_value(table, row, "pipeline_stages"), "auto");
+    const char *stages = software && *software ? sim_software_choice(software, "pipeline_stages", false) : NULL;
+    return stages && !strcmp(stages, "auto");
 }
 
 /* Powers of two and their 1.5-fold, up to 32 sequences per device. There is no natural end, since a larger batch

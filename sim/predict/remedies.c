@@ -99,19 +99,63 @@ static bool try_batches(struct trial *t, const struct atom *beside)
 
 static void add(struct trial *t, enum sim_key key, const char *value)
 {
-    const char *now = t->text->values[key];
+    const char *given = t->text->values[key], *usual = sim_usual_value(t->plan->software, key),
+               *now = given   ? given
+                      : usual ? usual
+                              : sim_plan_keys[key].fallback;
     if (t->atom_count < MOST_ATOMS && !(now && !strcmp(now, value)))
         t->atoms[t->atom_count++] = (struct atom){key, value};
 }
 
+/* What a sharded program can do, for T5X and software without a row of choices. */
 static void add_words(struct trial *t)
 {
-    static const struct atom words[] = {{SIM_REMAT_POLICY, "selective"},      {SIM_REMAT_POLICY, "minimal"},
-                                        {SIM_REMAT_POLICY, "full"},           {SIM_OPTIMIZER, "adafactor"},
-                                        {SIM_OPTIMIZER_PARTITIONING, "data"}, {SIM_RULES, "standard:2,1"},
-                                        {SIM_RULES, "standard:1,2"},          {SIM_RULES, "standard:2,2"}};
-    for (int i = 0; i < BASE_COUNT(words); i++)
-        if (words[i].key != SIM_RULES || !t->already) add(t, words[i].key, words[i].value);
+    static const struct atom words[] = {{SIM_REMAT_POLICY, "selective"},
+                                        {SIM_REMAT_POLICY, "minimal"},
+                                        {SIM_REMAT_POLICY, "full"},
+                                        {SIM_OPTIMIZER, "adafactor"},
+                                        {SIM_OPTIMIZER_PARTITIONING, "data"}};
+    for (int i = 0; i < BASE_COUNT(words); i++) add(t, words[i].key, words[i].value);
+}
+
+static void add_standard_rules(struct trial *t)
+{
+    static const char *const rules[] = {"standard:2,1", "standard:1,2", "standard:2,2"};
+    for (int i = 0; i < BASE_COUNT(rules) && !t->already; i++) add(t, SIM_RULES, rules[i]);
+}
+
+/* The software's own words of a key, but for the one that says that nothing is saved. */
+static void add_choices(struct trial *t, enum sim_key key)
+{
+    const char *words = sim_software_choice(t->plan->software, sim_plan_keys[key].name, false);
+    for (size_t length; *words; words += length + (words[length] == ' ')) {
+        length = strcspn(words, " ");
+        const char *word = base_copy_bytes(t->arena, words, length);
+        if (strcmp(word, "none") != 0 && strcmp(word, "0") != 0) add(t, key, word);
+    }
+}
+
+/* Powers of two that divide the layers. */
+static void add_stages(struct trial *t)
+{
+    const int64_t layers = t->plan->config->num_decoder_layers;
+    const char *searched = sim_software_choice(t->plan->software, sim_plan_keys[SIM_PIPELINE_STAGES].name, false);
+    if (!searched || !*searched || t->plan->config->encoder) return;
+    for (int64_t n = 2 * t->plan->pipeline.stages; n <= LARGEST_FACTOR && layers % n == 0; n *= 2)
+        add(t, SIM_PIPELINE_STAGES, base_print(t->arena, "%lld", (long long)n));
+}
+
+static void add_own(struct trial *t)
+{
+    static const enum sim_key keys[] = {SIM_REMAT_POLICY, SIM_OPTIMIZER, SIM_OPTIMIZER_PARTITIONING,
+                                        SIM_SEQUENCE_PARALLEL, SIM_RULES};
+    const char *software = t->plan->software, *rules = t->text->values[SIM_RULES];
+    const bool is_own = strcmp(software, sim_plan_keys[SIM_SOFTWARE].fallback) != 0 &&
+                        sim_software_choice(software, sim_plan_keys[SIM_RULES].name, false);
+    if (!is_own) add_words(t);
+    if (!is_own || (rules && !strncmp(rules, "standard", strlen("standard")))) add_standard_rules(t);
+    for (int i = 0; i < BASE_COUNT(keys) && is_own; i++)
+        if (keys[i] != SIM_RULES || !t->already) add_choices(t, keys[i]);
 }
 
 /* The software's usual values of keys that the plan sets otherwise. */
@@ -162,6 +206,15 @@ static void try_single(struct trial *t)
     try_microbatches(t, NULL, NULL);
 }
 
+/* A pipeline of one microbatch is idle for most of its time. */
+static void try_staged_pairs(struct trial *t)
+{
+    for (int j = 0; j < t->atom_count; j++)
+        for (int i = 0; i < t->atom_count; i++)
+            if (t->atoms[j].key == SIM_PIPELINE_STAGES && t->atoms[i].key != SIM_PIPELINE_STAGES)
+                try_microbatches(t, &t->atoms[j], &t->atoms[i]);
+}
+
 static void try_pairs(struct trial *t)
 {
     for (int i = 0; i < t->atom_count; i++) {
@@ -170,6 +223,7 @@ static void try_pairs(struct trial *t)
                 try_changes(t, (const struct atom *[]){&t->atoms[j], &t->atoms[i]}, 2);
         try_microbatches(t, &t->atoms[i], NULL);
     }
+    if (!t->found_count) try_staged_pairs(t);
 }
 
 static const struct atom all_recomputed = {SIM_REMAT_POLICY, "full"};
@@ -307,10 +361,11 @@ enum base_status sim_changes_that_fit(struct sim_cache *cache, struct base_arena
     (void)error;
     trial.atoms = base_new(arena, struct atom, MOST_ATOMS);
     trial.found = base_new(arena, struct sim_change, MOST_FOUND);
-    add_words(&trial);
+    add_own(&trial);
     add_usual(&trial);
     add_tiles(&trial);
     add_meshes(&trial);
+    add_stages(&trial);
     try_here(&trial);
     try_experts(&trial);
     if (!trial.found_count) {
