@@ -38,8 +38,8 @@ LONG = 16384  # tokens of a sequence (LONG_LENGTH in sim/predict/confidence.c)
 
 
 def with_experts():
-    with open("model/zoo.csv", newline="") as file:
-        return {row["name"] for row in csv.DictReader(file) if "experts" in row["more"]}
+    with open("model/expert_zoo.csv", newline="") as file:
+        return {row["name"] for row in csv.DictReader(file)}
 
 
 def model_class(row):
@@ -101,6 +101,13 @@ def is_pipelined(row):
     return (number(row.get("pipeline_stages")) or 1) > 1
 
 
+def prefix(row):
+    """Of the quantity's name: experts are a kind of their own, with stages and without."""
+    if row.get("step") not in (None, "", "train"):
+        return "served_"
+    return "expert_" if model_class(row) == "experts" else "pipelined_" if is_pipelined(row) else ""
+
+
 def predictions(program, table):
     with tempfile.TemporaryDirectory() as folder:
         out = os.path.join(folder, "out.csv")
@@ -112,7 +119,7 @@ def predictions(program, table):
 def memory_of(program, options, row):
     """Of a row's plan, as predict answers; {}: it does not. options: what predict takes."""
     arguments = [program, "predict", "--json", "--task-feature-lengths",
-                 ",".join(filter(None, [row["inputs_length"], row["targets_length"]]))]
+                 ",".join(filter(None, [row.get("inputs_length"), row["targets_length"]]))]
     for key, value in row.items():
         if value and key != "notes" and "--" + key.replace("_", "-") in options:
             arguments += ["--" + key.replace("_", "-"), value]
@@ -159,7 +166,7 @@ def verdicts(program, found):
         for row in predictions(program, table):
             kind = platform(row["topology"]), row.get("software") or "t5x"
             said = row.get("measured_oom") in ("0", "1") and row["predicted_step_s"]
-            quantity = "pipelined_memory" if is_pipelined(row) else "memory"
+            quantity = prefix(row) + "memory"
             if said and row.get("memory_kind") in (None, "", "device") and (*kind, quantity) not in found:
                 kinds[(*kind, quantity)].append((row, entry(0, name, row)))
     for kind, entries in sorted(kinds.items()):
@@ -183,11 +190,9 @@ def residuals(program):
     for table in sorted(glob.glob("tests/data/measured/*.csv")):
         name = os.path.splitext(os.path.basename(table))[0]
         for row in predictions(program, table):
-            pipelined = "pipelined_" if is_pipelined(row) else ""
             kind = platform(row["topology"]), row.get("software") or "t5x"
-            served = "served_" if row.get("step") not in (None, "", "train") else ""  # a step of inference
-            pairs = [((served or pipelined) + "step", measured_step_s(row), number(row["predicted_step_s"])),
-                     ("compiled_memory" if row.get("memory_kind") == "compiled" else pipelined + "memory",
+            pairs = [(prefix(row) + "step", measured_step_s(row), number(row["predicted_step_s"])),
+                     ("compiled_memory" if row.get("memory_kind") == "compiled" else prefix(row) + "memory",
                       number(row.get("measured_peak_memory_bytes")), said_bytes(row))]
             for quantity, measured, predicted in pairs:
                 if measured and predicted:

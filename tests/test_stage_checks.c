@@ -39,10 +39,14 @@ static void what_must_hold_between_stages_holds_of_rows(struct base_arena *arena
     static const struct {
         const char *path;
         int least; /* rows that are answered */
-    } tables[] = {{"examples/tpu_v4_tuning.csv", 20},          {"tests/data/alpa_v100.csv", 10},
-                  {"tests/data/torchtitan_moe_h100.csv", 3},   {"tests/data/transformers_h100.csv", 3},
-                  {"tests/data/fsdp_memory.csv", 10},          {"tests/data/compiled_memory_drawn.csv", 10},
-                  {"tests/data/compiled_memory_fresh.csv", 3}, {"tests/data/comparison.csv", 1}};
+    } tables[] = {{"examples/tpu_v4_tuning.csv", 20},
+                  {"tests/data/alpa_v100.csv", 10},
+                  {"tests/data/measured/h100_torchtitan_moe.csv", 3},
+                  {"tests/data/transformers_h100.csv", 3},
+                  {"tests/data/fsdp_memory.csv", 10},
+                  {"tests/data/compiled_memory_drawn.csv", 10},
+                  {"tests/data/compiled_memory_fresh.csv", 3},
+                  {"tests/data/comparison.csv", 1}};
     struct sim_cache *cache = sim_cache_new(arena);
     struct base_error error;
     for (int t = 0; t < BASE_COUNT(tables); t++) {

@@ -103,7 +103,8 @@ static void allocations_are_those_of_transformers(struct base_arena *arena)
 /* Qwen 3's and DeepSeek V2 Lite's sparse layers, with and without checkpoints: what one H100 allocated and reserved. */
 static void allocations_are_those_of_sparse_layers(struct base_arena *arena)
 {
-    figures_are_met(arena, "tests/data/torchtitan_moe_h100.csv", "measured_peak_memory_bytes", peak_of, 0.03, 0.01);
+    figures_are_met(arena, "tests/data/measured/h100_torchtitan_moe.csv", "measured_peak_memory_bytes", peak_of, 0.03,
+                    0.01);
 }
 
 /* Loops are extrapolated for a price, and run for a trace. The last reduction stands behind all of it: eager or

@@ -168,8 +168,10 @@ enum sim_residual_kind {
     SIM_OF_STEP,
     SIM_OF_PIPELINED_STEP,
     SIM_OF_SERVED_STEP, /* of inference */
+    SIM_OF_EXPERT_STEP, /* with stages and without */
     SIM_OF_MEMORY,
     SIM_OF_PIPELINED_MEMORY,
+    SIM_OF_EXPERT_MEMORY,
     SIM_OF_COMPILED_MEMORY, /* of plans that are none of the following */
     SIM_OF_COMPILED_UNSCANNED,
     SIM_OF_COMPILED_NONE, /* scanned layers, by remat policy */

@@ -67,6 +67,8 @@ static const struct quantity {
 } quantities[SIM_RESIDUAL_COUNT] = {[SIM_OF_STEP] = {"step", "step"},
                                     [SIM_OF_PIPELINED_STEP] = {"pipelined_step", "pipelined_step"},
                                     [SIM_OF_SERVED_STEP] = {"served_step", "served_step"},
+                                    [SIM_OF_EXPERT_STEP] = {"expert_step", "step"},
+                                    [SIM_OF_EXPERT_MEMORY] = {"expert_memory", "memory"},
                                     [SIM_OF_MEMORY] = {"memory", "memory"},
                                     [SIM_OF_PIPELINED_MEMORY] = {"pipelined_memory", "pipelined_memory"},
                                     [SIM_OF_COMPILED_MEMORY] = {"compiled_memory", "compiled_memory"},
@@ -199,6 +201,7 @@ static bool find_step(const struct sim_plan *plan, struct sim_residual *out)
 {
     if (find_calibrated(&plan->placement->profile, out)) return true;
     *out = for_plan(plan, model_infers(plan->options.step) ? SIM_OF_SERVED_STEP
+                          : plan->config->experts.count    ? SIM_OF_EXPERT_STEP
                           : plan->pipeline.stages > 1      ? SIM_OF_PIPELINED_STEP
                                                            : SIM_OF_STEP);
     return false;
@@ -220,9 +223,10 @@ static enum sim_residual_kind compiled_kind(const struct sim_plan *plan, const s
 
 static struct sim_residual memory_of(const struct sim_plan *plan, const struct sim_prediction *p)
 {
-    return for_plan(plan, plan->compiled              ? compiled_kind(plan, p)
-                          : plan->pipeline.stages > 1 ? SIM_OF_PIPELINED_MEMORY
-                                                      : SIM_OF_MEMORY);
+    return for_plan(plan, plan->compiled                ? compiled_kind(plan, p)
+                          : plan->config->experts.count ? SIM_OF_EXPERT_MEMORY
+                          : plan->pipeline.stages > 1   ? SIM_OF_PIPELINED_MEMORY
+                                                        : SIM_OF_MEMORY);
 }
 
 static bool is_laid_out_as_run(const struct sim_plan *plan)
