@@ -179,6 +179,11 @@ def verdicts(program, found):
                    between(found, kind[2]) * math.sqrt(2), "verdicts of " + " ".join(sorted({e.table for e in of})))
 
 
+def is_drawn(table):
+    """Of plans drawn at random that a compiler was asked about, not of those somebody ran."""
+    return os.path.basename(table).startswith(("compiled_memory", "aot_maxtext"))
+
+
 def said_bytes(row):
     """Before the compiler was asked, where a row says so: mechanisms are derived in sight of its answers."""
     return number(row.get("blind_peak_memory_bytes")) or number(row["predicted_peak_memory_bytes"])
@@ -293,8 +298,10 @@ def deviation_of_new_kinds(found, quantity):
 
 
 def summarize(program, found):
-    rows = [known_kind(key, entries, found) for key, entries in sorted(found.items()) if is_known(entries)]
-    rows += compiled_kinds(program)
+    rows = compiled_kinds(program)
+    by_draws = {row.key for row in rows}
+    rows += [known_kind(key, entries, found) for key, entries in sorted(found.items())
+             if is_known(entries) and key not in by_draws]
     by_verdict = list(verdicts(program, found))
     for quantity in ("compiled_memory", "memory", "pipelined_memory", "pipelined_step", "served_step", "step"):
         new = deviation_of_new_kinds(found, quantity)
@@ -306,19 +313,20 @@ def summarize(program, found):
 
 
 def compiled_rows(program):
-    """(key, entry, whether it was predicted before the compiler was asked) of the compiler's own answers."""
+    """(key, entry, and another of what was predicted before the compiler was asked, or None) of its own answers."""
     options = options_of(program)
-    for table in sorted(glob.glob("tests/data/compiled_memory*.csv")):
+    for table in filter(is_drawn, sorted(glob.glob("tests/data/**/*.csv", recursive=True))):
         name = os.path.splitext(os.path.basename(table))[0]
         for row in predictions(program, table):
-            if row["measured_oom"] == "1" and row["predicted_fits"] == "0":
-                continue  # by how much both say that it does not fit is no error that anyone acts on
+            if not number(row["predicted_peak_memory_bytes"]) or row["measured_oom"] == "1" and row["predicted_fits"] == "0":
+                continue  # no answer; or by how much both say that it does not fit is no error that anyone acts on
             rescued = row["predicted_fits"] == "1" and memory_of(program, options, row).get("rematerializes")
-            scanned = row["model"].startswith("scalable_")
-            stratum = "rescued" if rescued else row["remat_policy"] if scanned else "unscanned"
-            ratio = float(row["measured_peak_memory_bytes"]) / said_bytes(row)
-            key = platform(row["topology"]), row["software"], "compiled_" + stratum
-            yield key, entry(math.log(ratio), name, row), bool(row.get("blind_peak_memory_bytes"))
+            scanned = row.get("scanned", "") != "0" if row["software"] == "maxtext" else row["model"].startswith("scalable_")
+            of_policy = row["remat_policy"] if row["remat_policy"] in ("none", "minimal", "full") else "memory"
+            stratum = "rescued" if rescued else of_policy if scanned else "unscanned"
+            now, then = (number(row.get(said)) for said in ("predicted_peak_memory_bytes", "blind_peak_memory_bytes"))
+            of = [said and entry(math.log(float(row["measured_peak_memory_bytes"]) / said), name, row) for said in (now, then)]
+            yield (platform(row["topology"]), row["software"], "compiled_" + stratum), *of
 
 
 def compiled_kinds(program):
@@ -327,17 +335,18 @@ def compiled_kinds(program):
     known by is its between_log. Most rows were looked at since they were predicted: of a kind with rows that say what
     was predicted before the compiler was asked, these are half of the variance."""
     seen, blind = collections.defaultdict(list), collections.defaultdict(list)
-    for key, found, is_blind in compiled_rows(program):
-        (blind if is_blind else seen)[key].append(found)
+    for key, now, then in compiled_rows(program):
+        seen[key].append(now)
+        blind[key] += [then] if then else []
     kinds = []
     for key, entries in sorted(seen.items()):
         mean, deviation = moments([e.value for e in entries])
         if len(blind[key]) >= LEAST_ROWS:
             square = sum((e.value - mean) ** 2 for e in blind[key]) / len(blind[key])
             deviation = math.sqrt((deviation ** 2 + square) / 2)
-        every = entries + blind[key]
-        kinds.append(Kind(key, len(every), covers(every), mean, deviation, deviation / math.sqrt(len(every)),
-                          " ".join(sorted({e.table for e in every}))))
+        if len(entries) >= LEAST_ROWS:
+            kinds.append(Kind(key, len(entries), covers(entries), mean, deviation, deviation / math.sqrt(len(entries)),
+                              " ".join(sorted({e.table for e in entries}))))
     return kinds
 
 
