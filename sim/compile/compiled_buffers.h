@@ -68,6 +68,7 @@ struct sim_assigner {
     bool *weighed;                                  /* the same of any weight gradient in a loop over layers */
     enum sim_memory_schedule schedule;
     bool in_haste;           /* short of memory: operations run as soon as they can, to free their operands */
+    bool gathers_in_turn;    /* those of the backward pass, not at the start */
     bool remakes_logits;     /* in float32, for the loss: after it only their gradient lives */
     bool drops_exponentials; /* since there is no room for them */
     int hurried_layers;      /* unscanned layers whose windowed weight gradients run in turn */

@@ -146,6 +146,9 @@ static void assign(struct sim_assigner *a, struct sim_compiled_memory *out)
     if (hides_sums(a, out)) return;
     if (sim_has_room(a, out->peak_bytes)) return;
     if (!options->scanned) {
+        a->gathers_in_turn = options->async_gathers;
+        if (a->gathers_in_turn) sim_assign_buffers(a, a->schedule, SIM_AS_LAID_OUT, out);
+        if (sim_has_room(a, out->peak_bytes)) return;
         a->in_haste = true;
         sim_assign_buffers(a, a->schedule, SIM_AS_LAID_OUT, out);
         if (options->checkpoints) hurry(a, out);

@@ -215,13 +215,15 @@ static bool is_summed_gather(const struct sim_assigner *a, const struct sim_op *
            sim_value_bytes(a, piece) < settings->most_summed_gather_bytes;
 }
 
-/* In unscanned layers: those of all layers from the start, each until its layer. */
+/* In unscanned layers: those of all layers from the start, each until its layer; where memory is short, those of the
+ * forward pass alone (a dump of T5X for v5e by libtpu 0.0.42.1 has these and the last three layers' backward ones). */
 static void add_summed_gathers(struct sim_assigner *a)
 {
     const struct sim_sharded *s = a->s;
     for (int i = 0; !a->options->scanned && a->options->async_gathers && i < s->op_count; i++) {
         const int loop = s->ops[i].loop;
         if (!is_summed_gather(a, &s->ops[i]) || !sim_is_over_layers(a, loop)) continue;
+        if (a->gathers_in_turn && a->goes_backward[loop]) continue;
         const int around = s->ops[loop].loop, start = around < 0 ? 0 : around + 1;
         const double bytes = sim_value_bytes(a, &s->values[s->ops[i].outputs[0]]),
                      others_bytes = (sim_layers_of(a, loop) - 1) * bytes;
