@@ -161,15 +161,19 @@ static enum base_status price_by_peak_priority(struct sim_cache *cache, struct s
     return BASE_OK;
 }
 
-/* Too much is missing for roles alone; where not even all of them would do, microbatches leave more to drop. */
+/* Where the chip's compiler keeps a softmax's exponentials, arrays alone are relied on only if too much is missing for
+ * roles, and recomputing these would do or microbatches leave more to drop: which of the two arrays goes is not
+ * understood there. */
 static bool goes_by_array(const struct sim_cost_context *p, const struct sim_priced *priced,
                           const struct sim_priced *recomputed)
 {
     const struct sim_profile *profile = &p->placement->profile;
     const double *c = profile->constants, missing_bytes = priced->peak_bytes - sim_recomputed_until_bytes(p);
+    const bool is_too_much =
+                   missing_bytes > profile->settings.roles_frac * (priced->peak_bytes - c[SIM_RESERVED_BYTES]),
+               may_do = recomputed->peak_bytes <= c[SIM_CAPACITY_BYTES] || p->plan->num_microbatches > 1;
     return sim_uses_compiled_memory(p->plan) &&
-           (recomputed->peak_bytes <= c[SIM_CAPACITY_BYTES] || p->plan->num_microbatches > 1) &&
-           missing_bytes > profile->settings.roles_frac * (priced->peak_bytes - c[SIM_RESERVED_BYTES]);
+           (!p->placement->topology.chip.xla_keeps_exponentials || (may_do && is_too_much));
 }
 
 /* XLA goes layer by layer, so what it saves and what it costs grow with the number of layers it takes. */
