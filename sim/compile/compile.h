@@ -202,6 +202,7 @@ struct sim_compiled_options {
     bool saves_all;                /* saves all that autodiff saves: no remat policy */
     int64_t loss_tiles;            /* of which one's logits stand */
     bool checkpoints;              /* jax recomputes layers by a remat policy */
+    bool keeps_kernel_sums;        /* those of attention kernels whose result is saved */
     bool product_norms;            /* gradients of norms' scales are products */
     int block_layers;              /* that are recomputed together, and save one input */
     bool over_slices;              /* joined by a data-centre network */

@@ -235,10 +235,32 @@ static void add_summed_gathers(struct sim_assigner *a)
     }
 }
 
+/* The attention kernel returns the logarithm of each row's sum with its result, a float32 number in a whole row of
+ * lanes. If the result is saved, unscanned layers keep it as it is until the backward kernel takes one lane of it; over
+ * slices all are taken behind the forward pass (three dumps of MaxText by libtpu 0.0.42.1). */
+static void add_kernel_sums(struct sim_assigner *a)
+{
+    const struct sim_sharded *s = a->s;
+    for (int v = 0; a->options->keeps_kernel_sums && !a->options->scanned && v < s->value_count; v++) {
+        const struct sim_value *value = &s->values[v];
+        const int loop = value->loop;
+        const bool saved = s->program->tensors[value->tensor].role == MODEL_ROLE_CONTEXT && value->stored &&
+                           sim_is_over_layers(a, loop) && value->last_use > s->ops[loop].match;
+        if (!saved || a->goes_backward[loop]) continue;
+        const struct sim_shape *shape = &s->shapes[value->shape];
+        double bytes = SIM_TILE_ROW_BYTES;
+        for (int d = 0; d < shape->rank - 1; d++) bytes *= sim_local_extent(a, shape->dims[d], shape->spec[d]);
+        sim_add_layer_stack(a, loop, value->definition,
+                            a->options->over_slices ? s->ops[loop].match + 1 : value->last_use, bytes, MODEL_ACTIVATION,
+                            NULL);
+    }
+}
+
 void sim_add_stacks(struct sim_assigner *a)
 {
     add_recomputed_attention(a);
     add_summed_gathers(a);
+    add_kernel_sums(a);
     sim_add_blocks(a);
     sim_add_table_copies(a);
     const struct sim_sharded *s = a->s;

@@ -55,6 +55,7 @@ static void fill_options(const struct sim_cost_context *p, struct sim_compiled_o
     out->loss_tiles = plan->loss_tiles;
     out->product_norms = has_product_norms(plan);
     out->checkpoints = plan->options.remat != MODEL_REMAT_NONE;
+    out->keeps_kernel_sums = plan->options.flash_attention && out->checkpoints;
     out->block_layers = block_layers(plan);
     out->over_slices = plan->placement->topology.slice_count > 1;
     out->most_remade_rows = most_remade_rows(chip);
