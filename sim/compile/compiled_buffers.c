@@ -137,15 +137,16 @@ static int last_product(const struct sim_assigner *a, int v)
 
 /* ---- operands of windowed weight gradients ---- */
 
-/* The last operation before the updates, or of the loop over microbatches that this one is in. Without overlapped sums,
- * products that unscanned layers leave to the end come right behind the last layer, before activations are gathered for
- * what it read first (a dump of T5X for v3 by libtpu 0.0.42.1). */
+/* The last operation before the updates, or of the loop over microbatches that this one is in. Without overlapped sums
+ * or a remat policy, products that unscanned layers leave to the end come right behind the last layer, before
+ * activations are gathered for what it read first (a dump of T5X for v3 by libtpu 0.0.42.1). */
 static int backward_end(const struct sim_assigner *a, int loop)
 {
     if (loop >= 0) return a->s->ops[sim_outermost_loop(a, loop)].match - 1;
-    if (!a->options->scanned && !a->options->async_sums) return sim_last_loop_end(a);
     int end = a->s->op_count - 1;
     while (end > 0 && (a->s->ops[end].kind != SIM_COMPUTE || a->s->ops[end].op->phase == MODEL_OPTIMIZER)) end--;
+    const bool after_layers = !a->options->scanned && !a->options->checkpoints && !a->options->async_sums;
+    while (after_layers && end > 0 && a->s->ops[end].kind != SIM_LOOP_END) end--;
     return end;
 }
 
