@@ -8,6 +8,9 @@
 
 #include <signal.h>
 
+struct tuner_space;
+struct tuner_result;
+
 struct commands_context {
     struct base_arena *arena; /* for this one command (batch: this one question); reset by the caller */
     struct sim_cache *cache; /* shared by questions: programs, shardings, routes; lives as long as the process; NULL for
@@ -36,6 +39,10 @@ struct commands_context {
     bool computes;         /* this command's answer holds values that a plan computes, not its price alone */
     const char **warnings; /* of this command, for its answer (warnings.c) */
     int warning_count;
+    /* Takes what `tune` found, which then writes no document; NULL: it writes one. */
+    enum base_status (*found)(void *where, const struct tuner_space *space, const struct tuner_result *result,
+                              struct base_error *error);
+    void *found_where;
     bool launches; /* its text is a file for a shell or Python: warnings go to stderr */
     bool launched; /* an mpirun or srun started this process as one of several ranks; matters only for runs */
     int launched_rank;

@@ -159,6 +159,7 @@ static enum base_status answer(const struct commands_tune_asked *asked, struct t
     struct tuner_options watched = *options;
     watched.looked = options->looked_where ? reports_looked_add : NULL;
     BASE_TRY(commands_tune_search(context, &asked->request, space, &watched, &result, error));
+    if (context->found) return context->found(context->found_where, space, &result, error);
     if (!base_argument(asked->arguments, "--stats")) result.wall_s = 0;
     if (result.plan_count > options->top) result.plan_count = options->top;
     if (result.tight_count > options->top) result.tight_count = options->top;
@@ -273,6 +274,8 @@ static enum base_status tune(struct commands_context *context, const struct base
     BASE_TRY(commands_tune_emit_format(arguments, &format, error));
     context->launches = format != NULL;
     const bool infers = asked.search == COMMANDS_OF_INFERENCE;
+    if (context->found && commands_lists_topologies(&plan))
+        return base_fail(error, BASE_INPUT, "topology: lists several, and mw_tune searches one");
     if (commands_lists_topologies(&plan)) return commands_tune_topologies(&asked, out, error);
     struct tuner_options *options = &asked.options;
     BASE_TRY(commands_tune_space(&asked, plan.values[SIM_TOPOLOGY], table ? NULL : options, &space, error));

@@ -1,7 +1,9 @@
 /* libmeshwright: one door to all rooms, for programs that want answers without starting a process. */
 #include "commands/commands.h"
 #include "library/meshwright.h"
+#include "reports/reports.h"
 #include "sim/predict/predict.h"
+#include "tuner/tuner.h"
 
 #include <stddef.h>
 #include <stdlib.h>
@@ -199,8 +201,11 @@ int mw_predict(mw_session *session, const struct mw_plan *plan, struct mw_predic
 /* ---- a search ---- */
 
 /* The caller's functions, behind the program's own. */
+enum { USUAL_TOP = 5 };
 struct told {
     const struct mw_tuning *how;
+    mw_session *session;
+    struct mw_search *out;
     bool stops;
 };
 
@@ -232,33 +237,38 @@ static int words_of(struct base_arena *arena, const struct sim_plan_text *text, 
     if (targets) words[count++] = "--task-feature-lengths";
     if (targets) words[count++] = base_print(arena, "%s%s%s", inputs ? inputs : "", inputs ? "," : "", targets);
     words[count++] = "--top";
-    words[count++] = base_print(arena, "%lld", how->top ? (long long)how->top : 5);
+    words[count++] = base_print(arena, "%lld", (long long)(how->top ? how->top : USUAL_TOP));
     if (how->objective) words[count++] = "--objective", words[count++] = how->objective;
     if (how->headroom_frac > 0)
         words[count++] = "--headroom", words[count++] = base_print(arena, "%.17g%%", 100 * how->headroom_frac);
     return count;
 }
 
-/* The plans of the document, each predicted as mw_predict does. */
-static enum base_status take_found(mw_session *session, const struct base_json *document, struct mw_search *out)
+/* What a search found, as structs: plans with the defaults that they were predicted with. */
+static enum base_status take_found(void *where, const struct tuner_space *space, const struct tuner_result *result,
+                                   struct base_error *error)
 {
+    struct told *told = where;
+    mw_session *session = told->session;
     struct base_arena *arena = &session->question;
-    const struct base_json *plans = base_json_get(document, "plans"), *search = base_json_get(document, "search");
-    struct mw_found *found = base_new(arena, struct mw_found, plans->count);
+    struct mw_found *found = base_new(arena, struct mw_found, result->plan_count + 1);
+    const int64_t most = told->how->top ? told->how->top : USUAL_TOP;
     int64_t count = 0;
-    for (const struct base_json *item = plans->child; item; item = item->next, count++) {
-        struct sim_plan_text text;
-        BASE_TRY(sim_plan_from_json(arena, base_json_get(item, "plan"), &text, &session->error));
-        found[count].plan = plan_of(arena, &text);
-        const enum base_status status = predict(session, &text, &found[count].prediction);
-        if (status != BASE_OK && status != BASE_NO_FIT) return status;
+    for (; count < result->plan_count && count < most; count++) {
+        struct sim_plan plan;
+        const struct sim_prediction *prediction = &result->plans[count].prediction;
+        const struct sim_plan_text text = tuner_plan_text(space, result->plans[count].plan);
+        BASE_TRY(sim_plan_check(session->cache, arena, &text, space->step, SIM_AS_COMPILED, &plan, error));
+        const struct sim_confidence confidence = sim_confidence_of(NULL, &plan, prediction);
+        const struct sim_plan_text said = reports_plan_said(arena, &text, &plan);
+        found[count] = (struct mw_found){plan_of(arena, &said), prediction_of(prediction, &confidence)};
     }
-    *out = (struct mw_search){.found = found,
-                              .found_count = count,
-                              .space_count = (int64_t)base_json_real(search, "space_count"),
-                              .evaluated_count = (int64_t)base_json_real(search, "evaluated_count"),
-                              .gap_frac = base_json_real(search, "gap_frac"),
-                              .proven_optimal = base_json_find(search, "proven_optimal", BASE_JSON_TRUE) != NULL};
+    *told->out = (struct mw_search){.found = found,
+                                    .found_count = count,
+                                    .space_count = space->plan_count,
+                                    .evaluated_count = result->counts.evaluated,
+                                    .gap_frac = result->gap_frac,
+                                    .proven_optimal = result->proven_optimal};
     return count ? BASE_OK : BASE_NO_FIT;
 }
 
@@ -267,24 +277,20 @@ static enum base_status tune(mw_session *session, const struct mw_plan *plan, co
 {
     struct base_arena *arena = &session->question;
     struct sim_plan_text text;
-    struct told told = {.how = how};
-    struct base_text answer = {.arena = arena};
-    const struct base_json *document;
+    struct told told = {.how = how, .session = session, .out = out};
+    struct base_text none = {.arena = arena};
     const char *words[2 * SIM_KEY_COUNT + 8];
     struct commands_context context = {.arena = arena,
                                        .cache = session->cache,
-                                       .json = true,
-                                       .layout = BASE_JSON_ONE_LINE,
                                        .progress = tell,
                                        .progress_where = &told,
+                                       .found = take_found,
+                                       .found_where = &told,
                                        .stop = stops,
                                        .clock_where = &told};
     BASE_TRY(take_plan(arena, plan, &text, &session->error));
     const int count = words_of(arena, &text, how, words);
-    const enum base_status status = commands_execute(&context, "tune", count, words, &answer, &session->error);
-    if (status != BASE_OK && status != BASE_NO_FIT) return status;
-    BASE_TRY(base_json_parse(arena, answer.data, answer.length, &document, &session->error));
-    return take_found(session, document, out);
+    return commands_execute(&context, "tune", count, words, &none, &session->error);
 }
 
 int mw_tune(mw_session *session, const struct mw_plan *plan, const struct mw_tuning *how, struct mw_search *out)

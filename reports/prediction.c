@@ -83,7 +83,7 @@ static void put_largest_collectives(const struct reports_prediction *r, struct b
         base_put(out, "\nNo collectives: no link is used.\n");
         return;
     }
-    base_put(out, "\nLargest collectives of a step\n");
+    base_put(out, "\nLargest collectives of a step, bytes of one device\n");
     for (int i = 0; i < SHOWN; i++) {
         int which = largest_collective(r, done);
         if (which < 0) return;

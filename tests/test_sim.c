@@ -2064,6 +2064,8 @@ static void plan_documents_are_refused_with_what_to_use_instead(struct base_aren
         {"{\"batchsize\": 8}", "batch_size"},
         {"{\"batch_size\": \"8\"}", "batch_size: is a string; a number is needed"},
         {"{\"batch_size\": true}", "batch_size"},
+        {"{\"optimizer\": false}", "optimizer: is false"},
+        {"{\"sequence_parallel\": \"true\"}", "sequence_parallel: is a string; a number is needed"},
         {"{\"model\": 5}", "model"},
         {"{\"model\": \"\"}", "model: is empty"},
         {"{\"model_parallel_submesh\": []}", "is an empty list"},

@@ -37,11 +37,26 @@ static enum base_status join_numbers(struct base_arena *arena, const char *key, 
     return BASE_OK;
 }
 
+static bool is_boolean(const struct base_json *value)
+{
+    return value->kind == BASE_JSON_TRUE || value->kind == BASE_JSON_FALSE;
+}
+
+static bool is_switch(enum sim_key key)
+{
+    const char *value = sim_plan_keys[key].option.value;
+    return value && !strcmp(value, "0|1");
+}
+
 static enum base_status value_text(struct base_arena *arena, enum sim_key key, const struct base_json *value,
                                    const char **out, struct base_error *error)
 {
     struct base_text text = {.arena = arena};
     if (value->kind == BASE_JSON_NULL) return BASE_OK;
+    if (is_boolean(value) && is_switch(key)) {
+        *out = value->kind == BASE_JSON_TRUE ? "1" : "0";
+        return BASE_OK;
+    }
     if (!(sim_plan_keys[key].json & (1u << value->kind)))
         return wrong_kind(sim_plan_keys[key].name, sim_plan_keys[key].json, value, error);
     if (value->kind == BASE_JSON_STRING && !*value->string)
