@@ -15,6 +15,8 @@ static void put_passes(struct base_json_writer *w, const struct sim_passes *pass
         base_json_member_bool(w, "backward", pass->backward);
         base_json_member_double(w, "start_s", passes->start_s[i]);
         base_json_member_double(w, "end_s", passes->end_s[i]);
+        if (passes->pass_bytes) base_json_member_int(w, "bytes", passes->pass_bytes[i]);
+        if (passes->pass_bytes) base_json_member_int(w, "behind_bytes", passes->behind_bytes[i]);
         base_json_close(w, '}');
     }
     base_json_close(w, ']');

@@ -8,6 +8,7 @@
 static const char *const bounds[SIM_BOUND_COUNT] = {"compute", "memory", "communication", "latency"};
 
 enum { COMPUTATION, LINKS, OTHER_STREAMS }; /* tracks of a process */
+enum { PROCESSES = 5 };
 
 /* Numbers begin at 1: 0 is the idle thread to Perfetto, and one track of all processes. */
 static void begin_event(struct base_json_writer *w, const char *name, const char *kind, int process, int track)
@@ -39,6 +40,26 @@ static void put_span(struct base_json_writer *w, double from_s, double to_s)
 {
     base_json_member_double(w, "ts", trace_us(from_s));
     base_json_member_double(w, "dur", trace_us(to_s) - trace_us(from_s));
+}
+
+/* From one moment of a track to one of another, each inside an event. */
+struct arrow {
+    const char *name, *category;
+    int id, process, tracks[2];
+    double at_us[2];
+};
+
+static void put_arrow(struct base_json_writer *w, struct arrow arrow)
+{
+    static const char *const kinds[] = {"s", "f"};
+    for (int end = 0; end < 2; end++) {
+        begin_event(w, arrow.name, kinds[end], arrow.process, arrow.tracks[end]);
+        base_json_member_string(w, "cat", arrow.category);
+        base_json_member_int(w, "id", arrow.id);
+        base_json_member_double(w, "ts", arrow.at_us[end]);
+        if (end) base_json_member_string(w, "bp", "e");
+        base_json_close(w, '}');
+    }
 }
 
 static void put_event(struct base_json_writer *w, int process, int track, const struct sim_entry *e, double from_s,
@@ -270,15 +291,12 @@ static void put_level(const struct clocked *c, int first, int end)
 static void put_flow(const struct clocked *c, int collective)
 {
     const struct sim_span *sent = &c->spans->spans[collective], *waiter = &c->spans->spans[sent->waiter];
-    static const char *const kinds[] = {"s", "f"};
-    for (int end = 0; end < 2; end++) {
-        begin_event(c->w, "waited for", kinds[end], 0, end ? COMPUTATION : LINKS);
-        base_json_member_string(c->w, "cat", "wait");
-        base_json_member_int(c->w, "id", collective + 1);
-        base_json_member_double(c->w, "ts", trace_us(c->scale * (end ? waiter->start_s : sent->start_s)));
-        if (end) base_json_member_string(c->w, "bp", "e");
-        base_json_close(c->w, '}');
-    }
+    put_arrow(c->w, (struct arrow){"waited for",
+                                   "wait",
+                                   collective + 1,
+                                   0,
+                                   {LINKS, COMPUTATION},
+                                   {trace_us(c->scale * sent->start_s), trace_us(c->scale * waiter->start_s)}});
 }
 
 static void put_clocked(const struct clocked *c)
@@ -368,12 +386,73 @@ static void put_pass(struct base_json_writer *w, int process, const struct sim_p
     base_json_close(w, '}');
 }
 
+/* ---- between stages ---- */
+
+/* Where a pass stands in a table of all chunks of layers, microbatches and directions. */
+static size_t place_of(const struct sim_passes *passes, const struct sim_pass_of *pass, int64_t microbatches)
+{
+    const int64_t piece = (int64_t)pass->chunk * passes->stage_count + pass->stage;
+    return (size_t)(2 * (piece * microbatches + pass->microbatch) + pass->backward);
+}
+
+/* By pass, the one that waits for what it sends: of the next chunk of layers, or of the one before. -1: none. */
+static int *list_receivers(struct base_arena *arena, const struct sim_passes *passes)
+{
+    int *receivers = base_new(arena, int, passes->count);
+    int64_t microbatches = 1, pieces = 1;
+    for (int i = 0; i < passes->count; i++) {
+        const struct sim_pass_of *pass = &passes->passes[i];
+        const int64_t end = (int64_t)(pass->chunk + 1) * passes->stage_count;
+        if (pass->microbatch >= microbatches) microbatches = pass->microbatch + 1;
+        if (end > pieces) pieces = end;
+    }
+    int *places = base_new(arena, int, 2 * pieces * microbatches); /* from 1 */
+    for (int i = 0; i < passes->count; i++) places[place_of(passes, &passes->passes[i], microbatches)] = i + 1;
+    for (int i = 0; i < passes->count; i++) {
+        const struct sim_pass_of *pass = &passes->passes[i];
+        const int64_t next = (int64_t)place_of(passes, pass, microbatches) + (pass->backward ? -2 : 2) * microbatches;
+        receivers[i] = next >= 0 && next < 2 * pieces * microbatches ? places[next] - 1 : -1;
+    }
+    return receivers;
+}
+
+/* An arrow from the end of a pass to the start of the one that receives its output, or its gradient. */
+static void put_message(struct base_json_writer *w, int process, const struct sim_passes *passes, int sender,
+                        int receiver)
+{
+    if (receiver < 0) return;
+    static const double inside_us = 0.125; /* before the pass ends: there Perfetto finds it */
+    put_arrow(w, (struct arrow){passes->passes[sender].backward ? "gradient" : "activations",
+                                "message",
+                                sender * PROCESSES + process,
+                                process,
+                                {passes->passes[sender].stage, passes->passes[receiver].stage},
+                                {trace_us(passes->end_s[sender]) - inside_us, trace_us(passes->start_s[receiver])}});
+}
+
+/* A counter of each stage: at the most while a pass runs, and what it leaves behind. */
+static void put_stage_memory(struct base_json_writer *w, int process, const struct sim_passes *passes, int at)
+{
+    const bool waits = at + 1 == passes->count || passes->passes[at + 1].stage != passes->passes[at].stage ||
+                       passes->start_s[at + 1] > passes->end_s[at];
+    for (int end = 0; end <= waits && passes->pass_bytes; end++) {
+        begin_event(w, base_print(w->text->arena, "stage %d: bytes of a device", passes->passes[at].stage), "C",
+                    process, COMPUTATION);
+        base_json_member_double(w, "ts", trace_us(end ? passes->end_s[at] : passes->start_s[at]));
+        base_json_member_open_inline(w, "args", '{');
+        base_json_member_int(w, "bytes", end ? passes->behind_bytes[at] : passes->pass_bytes[at]);
+        base_json_close(w, '}');
+        base_json_close(w, '}');
+    }
+}
+
 /* A track per stage; the slowest stage's has the operations of each pass and, after all passes, the end of the step
  * (timeline NULL: neither). */
 static void put_passes(struct base_json_writer *w, int process, const char *name, const struct sim_passes *passes,
                        const struct sim_timeline *timeline, double step_s)
 {
     const bool lists = timeline && passes->first_entries;
+    const int *receivers = list_receivers(w->text->arena, passes);
     double end_s = 0;
     struct stretch of = {.process = process, .track = passes->slowest_stage};
     put_name(w, "process_name", process, COMPUTATION, name);
@@ -385,6 +464,8 @@ static void put_passes(struct base_json_writer *w, int process, const char *name
         if (!i || passes->passes[i - 1].stage != pass->stage)
             put_name(w, "thread_name", process, pass->stage, base_print(w->text->arena, "stage %d", pass->stage));
         put_pass(w, process, passes, i);
+        put_message(w, process, passes, i, receivers[i]);
+        put_stage_memory(w, process, passes, i);
         end_s = fmax(end_s, passes->end_s[i]);
         if (!lists || pass->stage != passes->slowest_stage || pass->chunk >= passes->chunk_count) continue;
         of.first = passes->first_entries[pass->chunk], of.end = passes->first_entries[pass->chunk + 1];

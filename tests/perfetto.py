@@ -28,6 +28,7 @@ HELD = r"""
   return {
     slices: await one("select count(*) as n from slice", 0),
     counted: await one("select count(*) as n from counter", 0),
+    flows: await one("select count(*) as n from flow", 0),
     tracks: await one("select ifnull(group_concat(name, ';'), '') as n from (select name from thread where utid in "
       + "(select utid from thread_track) order by name)", null),
     errors: await one("select ifnull(group_concat(name || ' ' || value, ', '), '') as n from stats "
@@ -64,6 +65,7 @@ def expected(path):
     used = {(e["pid"], e["tid"]) for e in spans}
     return {
         "slices": len(spans),
+        "flows": sum(e["ph"] == "s" for e in events),
         "counted": sum(len(e["args"]) for e in events if e["ph"] == "C"),
         "tracks": ";".join(sorted(named[key] for key in used)),
         "errors": "",

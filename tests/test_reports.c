@@ -121,7 +121,7 @@ static void traces_have_a_track_for_each(struct base_arena *arena)
 /* A step by its clock: where it ends, and what of each kind it has. seconds: of collectives and kernels, by track. */
 static const struct traced {
     const char *plan[SIM_KEY_COUNT];
-    int microbatches, forwards;
+    int microbatches, forwards, messages;
     bool overlaps;
 } traced[] = {
     {.plan = {[SIM_MODEL] = "t5_1_1_base",
@@ -158,7 +158,8 @@ static const struct traced {
               [SIM_PIPELINE_STAGES] = "4",
               [SIM_TARGETS_LENGTH] = "1024",
               [SIM_BATCH_SIZE] = "64",
-              [SIM_NUM_MICROBATCHES] = "8"}},
+              [SIM_NUM_MICROBATCHES] = "8"},
+     .messages = 2 * 3 * 8},
 };
 
 static const struct base_json *predict_trace(struct base_arena *arena, struct sim_cache *cache,
@@ -197,12 +198,15 @@ static void traces_end_with_the_step_and_show_what_overlaps(struct base_arena *a
         TEST_ROW("plan %d", i);
         struct sim_prediction p;
         const struct base_json *events = predict_trace(arena, cache, &traced[i], &p);
-        double end_us = 0, links_us = 0, kernels_us = 0, flows = 0, counted_us = 0;
-        int microbatches = 0, forwards = 0;
+        double end_us = 0, links_us = 0, kernels_us = 0, flows = 0, counted_us = 0, stage_bytes = 0;
+        int microbatches = 0, forwards = 0, messages = 0;
         check_trace(arena, events);
         for (const struct base_json *event = events->child; event; event = event->next) {
             const char *kind = base_json_get(event, "ph")->string, *name = base_json_get(event, "name")->string;
             if (*kind == 's' || *kind == 'f') flows += *kind == 's' ? 1 : -1;
+            messages += *kind == 's' && !strcmp(base_json_get(event, "cat")->string, "message");
+            if (!strncmp(name, "stage", 5) && *kind == 'C')
+                stage_bytes = fmax(stage_bytes, base_json_number(base_json_get(event, "args"), "bytes"));
             if (*kind == 'C') counted_us = base_json_get(event, "ts")->number;
             if (*kind != 'X') continue;
             const double us = base_json_get(event, "dur")->number, at_us = base_json_get(event, "ts")->number;
@@ -216,6 +220,8 @@ static void traces_end_with_the_step_and_show_what_overlaps(struct base_arena *a
         assert_near(flows, 0, 0);
         assert_int_equal(microbatches, traced[i].microbatches);
         assert_int_equal(forwards, traced[i].forwards);
+        assert_int_equal(messages, traced[i].messages);
+        assert_near(stage_bytes, (double)p.pipeline.worst_peak_bytes, 1);
         if (p.pipeline.stages) continue;
         assert_near(links_us / p.communication_s, kernels_us / (p.step_s - p.exposed_communication_s), 4e4);
         assert_true((links_us + kernels_us > 1.001 * end_us) == traced[i].overlaps);

@@ -32,6 +32,9 @@ struct sim_passes {
     int count;
     const int64_t *stage_bytes; /* by stage: at the most on one of its devices */
     int stage_count;
+    /* By pass: bytes of a device of its stage, at the most while it runs, and behind it. NULL: its memory does not
+     * change over the step, or is not known. */
+    const int64_t *pass_bytes, *behind_bytes;
     int slowest_stage, chunk_count; /* the stage shown; its chunks follow one another */
     const int *first_entries;       /* [chunk_count + 1] */
 };

@@ -172,6 +172,44 @@ static double left_bytes(const struct sim_pipeline_prices *l, int piece)
     return stays && piece > 0 ? l->prices[l->price_of[piece]].received_bytes : 0;
 }
 
+/* Microbatches on each chunk of a stage, without the running one. */
+struct counts {
+    int in_flight[SIM_MOST_CHUNKS], done[SIM_MOST_CHUNKS];
+};
+
+/* What microbatches in flight saved. */
+static void add_saved(const struct sim_pipeline_prices *l, int stage, const struct counts *n,
+                      struct sim_category_bytes *to)
+{
+    for (int c = 0; c < l->chunks; c++) {
+        const struct sim_category_bytes saved = saved_by(l, c * l->stages + stage);
+        add_holding(to, &saved, n->in_flight[c]);
+    }
+}
+
+/* Buffers of messages, and what the allocator holds beside live tensors. */
+static void add_buffers(const struct sim_pipeline_prices *l, const struct sim_pass_of *pass, const struct counts *n,
+                        struct sim_category_bytes *to)
+{
+    double buffers_bytes = step_buffer_bytes(l, pass, n->in_flight);
+    for (int c = 0; c < l->chunks; c++) buffers_bytes += n->done[c] * left_bytes(l, c * l->stages + pass->stage);
+    to->total_bytes += buffers_bytes;
+    to->bytes[MODEL_ACTIVATION] += buffers_bytes;
+    for (int c = 0; c < l->chunks; c++) {
+        const struct sim_chunk_price *price = sim_chunk_price_at(l, pass->stage, c);
+        const double held_bytes =
+            price->held_bytes + floor(l->traits.held_in_flight_frac * n->in_flight[c] * price->waiting_bytes);
+        to->total_bytes += held_bytes;
+        to->bytes[MODEL_TEMPORARY] += held_bytes;
+    }
+}
+
+static const struct sim_phase_peak *peak_of_pass(const struct sim_pipeline_prices *l, const struct sim_pass_of *pass)
+{
+    const struct sim_phase_memory *m = &sim_chunk_price_at(l, pass->stage, pass->chunk)->memory;
+    return pass->backward ? &m->backward : &m->forward;
+}
+
 /* The largest sum of activations and temporaries on a stage, into p->peak. */
 static void find_stage_peak(const struct sim_pipeline_prices *l, int stage, struct sim_cost_context *p)
 {
@@ -185,29 +223,41 @@ static void find_stage_peak(const struct sim_pipeline_prices *l, int stage, stru
     }
     sim_stage_peak_find(&l->timetable, stage, passes, &peak);
     const struct sim_pass_of *pass = &l->timetable.passes[peak.pass];
-    const struct sim_phase_memory *running = &sim_chunk_price_at(l, stage, pass->chunk)->memory;
-    struct sim_phase_peak at = pass->backward ? running->backward : running->forward;
-    for (int c = 0; c < l->chunks; c++) {
-        const struct sim_category_bytes saved = saved_by(l, c * l->stages + stage);
-        add_holding(&at.holding, &saved, peak.in_flight[c]);
-    }
+    struct sim_phase_peak at = *peak_of_pass(l, pass);
+    struct counts n;
+    memcpy(n.in_flight, peak.in_flight, sizeof n.in_flight);
+    memcpy(n.done, peak.done, sizeof n.done);
+    add_saved(l, stage, &n, &at.holding);
     for (int c = 0; c < l->chunks; c++) {
         const struct sim_phase_peak *update = &sim_chunk_price_at(l, stage, c)->memory.update;
         if (update->holding.total_bytes > at.holding.total_bytes) at = *update;
     }
-    double buffers_bytes = step_buffer_bytes(l, pass, peak.in_flight);
-    for (int c = 0; c < l->chunks; c++) buffers_bytes += peak.done[c] * left_bytes(l, c * l->stages + stage);
-    at.holding.total_bytes += buffers_bytes;
-    at.holding.bytes[MODEL_ACTIVATION] += buffers_bytes;
-    for (int c = 0; c < l->chunks; c++) {
-        const struct sim_chunk_price *price = sim_chunk_price_at(l, stage, c);
-        const double held_bytes =
-            price->held_bytes + floor(l->traits.held_in_flight_frac * peak.in_flight[c] * price->waiting_bytes);
-        at.holding.total_bytes += held_bytes;
-        at.holding.bytes[MODEL_TEMPORARY] += held_bytes;
-    }
+    add_buffers(l, pass, &n, &at.holding);
     p->peak = at;
     p->peak.trips = MODEL_ONE;
+}
+
+/* Bytes of a stage's device at the most while each of its passes runs, and behind it: the stage's peak less what the
+ * pass lacks of it. */
+static void list_stage_bytes(const struct sim_pipeline_prices *l, int stage, struct sim_cost_context *p,
+                             int64_t *pass_bytes, int64_t *behind_bytes)
+{
+    struct counts n = {.done = {0}};
+    find_stage_peak(l, stage, p);
+    const double beside_bytes = (double)l->stage_bytes[stage] - p->peak.holding.total_bytes;
+    for (int i = l->timetable.first[stage]; i < l->timetable.first[stage + 1]; i++) {
+        const struct sim_pass_of *pass = &l->timetable.passes[i];
+        struct sim_category_bytes running = peak_of_pass(l, pass)->holding, behind = {.total_bytes = 0};
+        if (pass->backward) n.in_flight[pass->chunk]--;
+        add_saved(l, stage, &n, &running);
+        add_buffers(l, pass, &n, &running);
+        pass_bytes[i] = (int64_t)(beside_bytes + running.total_bytes);
+        if (pass->backward) n.done[pass->chunk]++;
+        else n.in_flight[pass->chunk]++;
+        add_saved(l, stage, &n, &behind);
+        add_buffers(l, pass, &n, &behind);
+        behind_bytes[i] = (int64_t)(beside_bytes + behind.total_bytes);
+    }
 }
 
 /* Weights in the compute dtype, their gradients in float32. */
@@ -279,15 +329,21 @@ static const void *copied(struct base_arena *arena, const void *list, int count,
     return copy;
 }
 
-static void list_passes(const struct sim_pipeline_prices *l, struct base_arena *arena, struct sim_passes *out)
+static void list_passes(const struct sim_pipeline_prices *l, struct base_arena *arena, struct sim_cost_context *p,
+                        struct sim_passes *out)
 {
     const int count = l->timetable.first[l->stages];
+    int64_t *pass_bytes = l->executable.stages ? NULL : base_new(arena, int64_t, count),
+            *behind_bytes = base_new(arena, int64_t, count);
+    for (int i = 0; i < l->stages && pass_bytes; i++) list_stage_bytes(l, i, p, pass_bytes, behind_bytes);
     *out = (struct sim_passes){copied(arena, l->timetable.passes, count, sizeof *l->timetable.passes),
                                copied(arena, l->time.start_s, count, sizeof(double)),
                                copied(arena, l->time.end_s, count, sizeof(double)),
                                count,
                                copied(arena, l->stage_bytes, l->stages, sizeof *l->stage_bytes),
-                               l->stages};
+                               l->stages,
+                               .pass_bytes = pass_bytes,
+                               .behind_bytes = behind_bytes};
 }
 
 /* Collectives and operations of the slowest stage, chunk after chunk. */
@@ -313,7 +369,7 @@ static enum base_status list_detail(const struct sim_pipeline_prices *l, int sta
     if (detail->curve) detail->curve->count = 0;
     if (detail->spans) detail->spans->count = 0;
     if (!detail->passes) return BASE_OK;
-    list_passes(l, detail->arena, detail->passes);
+    list_passes(l, detail->arena, p, detail->passes);
     detail->passes->slowest_stage = stage, detail->passes->chunk_count = l->chunks;
     detail->passes->first_entries = first_entries;
     return BASE_OK;
