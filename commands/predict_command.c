@@ -64,6 +64,21 @@ static enum base_status ask_liveness(struct commands_context *context, struct si
     return sim_predict(context->cache, &plan, out, NULL, error);
 }
 
+/* --buffers-at; *asks false: it is not given. */
+static enum base_status read_moment(const struct base_arguments *arguments, const struct sim_plan *plan, bool *asks,
+                                    struct sim_moment *out, struct base_error *error)
+{
+    const char *at = base_argument(arguments, "--buffers-at"), *stage = base_argument(arguments, "--of-stage");
+    int64_t number = -1;
+    *asks = at != NULL;
+    if (stage && (!at || plan->pipeline.stages <= 1))
+        return base_fail(error, BASE_USAGE, "--of-stage: is of --buffers-at, and of a plan with pipeline_stages");
+    if (stage) BASE_TRY(base_parse_int(stage, "--of-stage", 0, plan->pipeline.stages - 1, &number, error));
+    if (at) BASE_TRY(base_parse_double(at, "--buffers-at", 0, 1e9, &out->at_s, error));
+    out->stage = (int)number;
+    return BASE_OK;
+}
+
 static enum base_status answer(struct commands_context *context, const struct base_arguments *arguments,
                                const struct sim_plan_text *text, const struct sim_plan *plan,
                                const struct by_loads *loads, const struct sim_prediction *liveness,
@@ -75,17 +90,25 @@ static enum base_status answer(struct commands_context *context, const struct ba
     struct sim_passes passes = {.count = 0};
     struct sim_peak_buffers peak = {.count = 0};
     struct sim_spans spans = {.count = 0};
+    struct sim_moment moment = {0};
+    bool asks;
+    BASE_TRY(read_moment(arguments, plan, &asks, &moment, error));
     bool detailed = context->page || base_argument(arguments, "--detail");
     struct sim_change changes[SIM_MOST_CHANGES];
     const char *trace = base_argument(arguments, "--trace");
     struct sim_detail detail = {.lists_collectives = true,
                                 .timeline = trace || detailed ? &timeline : NULL,
-                                .curve = trace || detailed ? &curve : NULL,
+                                .curve = trace || detailed || asks ? &curve : NULL,
+                                .moment = asks ? &moment : NULL,
                                 .spans = trace ? &spans : NULL,
                                 .passes = trace || detailed ? &passes : NULL,
                                 .peak = detailed || base_argument(arguments, "--peak") ? &peak : NULL,
                                 .arena = context->arena};
     BASE_TRY(sim_predict(context->cache, plan, &prediction, &detail, error));
+    if (asks && !moment.is_known)
+        return base_fail(error, BASE_INPUT,
+                         "--buffers-at: memory over time is not known of this plan, whose layout is static or whose "
+                         "step is very long; use --peak");
     commands_warn_of_untold(context, context->arena, plan);
     BASE_TRY(commands_refuse_impossible(context, plan, &prediction, error));
     commands_warn_of_speed(context, plan, &prediction);
@@ -104,6 +127,7 @@ static enum base_status answer(struct commands_context *context, const struct ba
                                         .curve = detailed ? &curve : NULL,
                                         .passes = detailed ? &passes : NULL,
                                         .peak = detail.peak,
+                                        .moment = detail.moment,
                                         .changes = changes,
                                         .analytic_step_s = loads->step_s,
                                         .analytic_collectives = loads->detail.collectives.rows,
@@ -179,7 +203,7 @@ static enum base_status ask_topologies(struct commands_context *context, const s
                                        const struct sim_plan_text *text, struct asked *asked, struct base_text *out,
                                        struct base_error *error)
 {
-    static const char *const of_one[] = {"--trace", "--detail", "--peak", "--collectives-by-op"};
+    static const char *const of_one[] = {"--trace", "--detail", "--peak", "--buffers-at", "--collectives-by-op"};
     struct reports_choice *choices;
     int count;
     for (int i = 0; i < BASE_COUNT(of_one); i++)

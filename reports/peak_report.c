@@ -18,9 +18,9 @@ static const char *layer_words(struct base_arena *arena, const struct sim_peak_b
     return buffer->layers > 0 ? base_print(arena, "of %d", buffer->layers) : NULL;
 }
 
-void reports_put_peak_buffers(struct base_json_writer *w, const struct sim_peak_buffers *peak)
+void reports_put_peak_buffers(struct base_json_writer *w, const char *key, const struct sim_peak_buffers *peak)
 {
-    base_json_member_open(w, "peak_buffers", '[');
+    base_json_member_open(w, key, '[');
     for (int i = 0; i < peak->count; i++) {
         const struct sim_peak_buffer *b = &peak->rows[i];
         base_json_open_inline(w, '{');
@@ -37,10 +37,40 @@ void reports_put_peak_buffers(struct base_json_writer *w, const struct sim_peak_
     base_json_close(w, ']');
 }
 
-void reports_peak_text(const struct sim_peak_buffers *peak, struct base_text *out)
+static double sum_of(const struct sim_peak_buffers *peak)
+{
+    double bytes = 0;
+    for (int i = 0; i < peak->count; i++) bytes += peak->rows[i].bytes;
+    return bytes;
+}
+
+void reports_put_moment(struct base_json_writer *w, const struct sim_moment *moment)
+{
+    base_json_member_open(w, "buffers_at", '{');
+    base_json_member_double(w, "at_s", moment->at_s);
+    base_json_member_string(w, "operation", moment->name);
+    if (moment->stage >= 0) base_json_member_int(w, "stage", moment->stage);
+    if (moment->stage >= 0) base_json_member_double(w, "in_flight", moment->in_flight);
+    base_json_member_int(w, "bytes", (int64_t)(sum_of(&moment->buffers) + 0.5));
+    reports_put_peak_buffers(w, "buffers", &moment->buffers);
+    base_json_close(w, '}');
+}
+
+void reports_moment_text(const struct sim_moment *moment, struct base_text *out)
+{
+    const char *of = moment->stage < 0 ? ""
+                                       : base_print(out->arena, "stage %d, %.3g microbatches in flight, ",
+                                                    moment->stage, moment->in_flight);
+    reports_peak_text(base_print(out->arena, "Buffers at %s (%s%s): %s", base_seconds(moment->at_s), of,
+                                 moment->name ? moment->name : "between operations",
+                                 base_bytes(sum_of(&moment->buffers))),
+                      &moment->buffers, out);
+}
+
+void reports_peak_text(const char *heading, const struct sim_peak_buffers *peak, struct base_text *out)
 {
     enum { SHOWN = 25 };
-    base_put(out, "\nBuffers at the peak\n");
+    base_putf(out, "\n%s\n", heading);
     for (int i = 0; i < peak->count && i < SHOWN; i++) {
         const struct sim_peak_buffer *b = &peak->rows[i];
         const char *layer = layer_words(out->arena, b);

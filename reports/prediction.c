@@ -162,7 +162,8 @@ void reports_prediction_text(const struct reports_prediction *r, struct base_tex
         base_putf(out, "    the compiler recomputes %lld of the model's layers%s\n",
                   (long long)m->rematerialized_layer_count,
                   m->peak_bytes <= m->capacity_bytes ? " so that it fits" : ", and it still does not fit");
-    if (r->peak) reports_peak_text(r->peak, out);
+    if (r->peak) reports_peak_text("Buffers at the peak", r->peak, out);
+    if (r->moment) reports_moment_text(r->moment, out);
     put_largest_collectives(r, out);
     if (!p->fits) put_changes(r, out);
     const char *words = reports_software_words(out->arena, r->checked);

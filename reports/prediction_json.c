@@ -35,7 +35,8 @@ static void put_memory(struct base_json_writer *w, const struct reports_predicti
         base_json_put_int(w, (int64_t)confidence->peak_bytes.high);
         base_json_close(w, ']');
     }
-    if (r->peak) reports_put_peak_buffers(w, r->peak);
+    if (r->peak) reports_put_peak_buffers(w, "peak_buffers", r->peak);
+    if (r->moment) reports_put_moment(w, r->moment);
     base_json_close(w, '}');
 }
 
@@ -194,12 +195,7 @@ static void put_curve(struct base_json_writer *w, const struct reports_predictio
     const int column_count = BASE_COUNT(columns) - (r->prediction->memory.cache_bytes == 0); /* of inference alone */
     base_json_member_open(w, "memory_timeline", '{');
     base_json_member_open_inline(w, "at_s", '[');
-    double end_s = 0, sum_s = 0;
-    for (int i = 0; r->timeline && i < r->timeline->count; i++)
-        sum_s += r->timeline->entries[i].time_s * (double)r->timeline->entries[i].count;
-    const bool generates = r->checked->options.step == MODEL_STEP_GENERATE; /* step_s is one of its decode steps */
-    const double whole_s = generates ? r->prediction->latency_s : r->prediction->step_s;
-    end_s = sum_s > 0 ? whole_s / sum_s : 1; /* overlapped work takes no time */
+    const double end_s = sim_whole_s(r->checked, r->prediction) / curve->end_s; /* overlapped work takes no time */
     for (int i = 0; i < curve->count; i++) base_json_put_double(w, end_s * curve->points[i].at_s);
     base_json_close(w, ']');
     for (int c = 0; c < column_count; c++) {

@@ -153,6 +153,7 @@ struct reports_prediction {
     const struct sim_memory_curve *curve; /* may be NULL */
     const struct sim_passes *passes;      /* of a pipeline, each; may be NULL */
     const struct sim_peak_buffers *peak;  /* buffers at the peak; may be NULL */
+    const struct sim_moment *moment;      /* --buffers-at; or NULL */
     const struct sim_change *changes;     /* changes that make it fit; best first; see sim_changes_that_fit */
     int change_count;
     bool by_op;                              /* --collectives-by-op */
@@ -167,9 +168,12 @@ struct reports_prediction {
     const struct sim_collective_row *analytic_collectives; /* and its collectives */
     int analytic_collective_count;
 };
-/* The buffers at the peak (peak_report.c): the member "peak_buffers", and lines of text. */
-void reports_put_peak_buffers(struct base_json_writer *writer, const struct sim_peak_buffers *peak);
-void reports_peak_text(const struct sim_peak_buffers *peak, struct base_text *out);
+/* The buffers at the peak, or at another time (peak_report.c): the members "peak_buffers" and "buffers_at", and lines
+ * of text. */
+void reports_put_peak_buffers(struct base_json_writer *writer, const char *key, const struct sim_peak_buffers *peak);
+void reports_put_moment(struct base_json_writer *writer, const struct sim_moment *moment);
+void reports_peak_text(const char *heading, const struct sim_peak_buffers *peak, struct base_text *out);
+void reports_moment_text(const struct sim_moment *moment, struct base_text *out);
 /* Time of a collective by link load alone, by its index in the list; -1: not simulated, or not found. prediction.c */
 double reports_analytic_s(const struct reports_prediction *report, int collective);
 void reports_prediction_json(const struct reports_prediction *report, enum base_json_layout layout,

@@ -436,7 +436,7 @@ static void put_stage_memory(struct base_json_writer *w, int process, const stru
     const bool waits = at + 1 == passes->count || passes->passes[at + 1].stage != passes->passes[at].stage ||
                        passes->start_s[at + 1] > passes->end_s[at];
     for (int end = 0; end <= waits && passes->pass_bytes; end++) {
-        begin_event(w, base_print(w->text->arena, "stage %d: bytes of a device", passes->passes[at].stage), "C",
+        begin_event(w, base_print(w->text->arena, "stage %d memory of a device", passes->passes[at].stage), "C",
                     process, COMPUTATION);
         base_json_member_double(w, "ts", trace_us(end ? passes->end_s[at] : passes->start_s[at]));
         base_json_member_open_inline(w, "args", '{');

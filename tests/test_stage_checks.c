@@ -113,6 +113,82 @@ static void what_must_hold_between_stages_holds_of_other_plans(struct base_arena
     sim_cache_free(cache);
 }
 
+/* Bytes of live tensors that no buffer of the program explains. */
+static double unexplained_bytes(const struct sim_peak_buffers *buffers, double *sum_bytes)
+{
+    double bytes = 0;
+    *sum_bytes = 0;
+    for (int i = 0; i < buffers->count; i++) {
+        *sum_bytes += buffers->rows[i].bytes;
+        if (!strcmp(buffers->rows[i].name, "activations")) bytes += buffers->rows[i].bytes;
+    }
+    return bytes;
+}
+
+/* Buffers at any time of a step add up to its memory then, and the program has nearly all of them. */
+static void buffers_at_any_time_are_those_of_the_curve(struct base_arena *arena)
+{
+    static const char *const plans[] = {
+        "model=t5_1_1_base topology=v4-16 num_partitions=2 batch_size=64 num_microbatches=4 inputs_length=512 "
+        "targets_length=114",
+        "model=scalable_t5_1_1_base topology=v4-16 batch_size=64 inputs_length=512 targets_length=114",
+        "model=llama3_8b topology=h100:1x8 num_partitions=8 sequence_parallel=1 batch_size=8 targets_length=1024 "
+        "software=megatron"};
+    enum { TIMES = 9 };
+    struct sim_cache *cache = sim_cache_new(arena);
+    for (int i = 0; i < BASE_COUNT(plans); i++) {
+        const struct sim_plan_text text = plan_text(arena, plans[i]);
+        struct sim_memory_curve curve = {0};
+        struct sim_moment moment = {.stage = -1};
+        struct sim_detail detail = {.curve = &curve, .moment = &moment, .arena = arena};
+        struct sim_plan plan;
+        struct sim_prediction p;
+        struct base_error error;
+        assert_ok(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error), &error);
+        for (int t = 0; t <= TIMES; t++) {
+            double sum_bytes, held_bytes = 0;
+            TEST_ROW("%s, %d of %d", plans[i], t, TIMES);
+            moment.at_s = t ? p.step_s * t / TIMES : 0;
+            assert_ok(sim_predict(cache, &plan, &p, &detail, &error), &error);
+            assert_true(moment.is_known && moment.name);
+            for (int c = 0; c < MODEL_CATEGORY_COUNT; c++) held_bytes += moment.bytes[c];
+            assert_true(unexplained_bytes(&moment.buffers, &sum_bytes) < 0.01 * sum_bytes);
+            assert_near(sum_bytes, held_bytes + (double)p.memory.reserved_bytes, 1e-6);
+        }
+    }
+    sim_cache_free(cache);
+}
+
+/* The same of a stage: at the most what its running pass has. */
+static void buffers_of_a_stage_are_those_of_its_passes(struct base_arena *arena)
+{
+    const struct sim_plan_text text =
+        plan_text(arena, "model=llama2_7b topology=h100:2x8 software=megatron num_partitions=2 pipeline_stages=4 "
+                         "virtual_stages=2 num_microbatches=8 batch_size=64 targets_length=2048");
+    struct sim_cache *cache = sim_cache_new(arena);
+    struct sim_passes passes = {.count = 0};
+    struct sim_moment moment = {.stage = 0};
+    struct sim_detail detail = {.passes = &passes, .arena = arena};
+    struct sim_plan plan;
+    struct sim_prediction p;
+    struct base_error error;
+    assert_ok(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error), &error);
+    assert_ok(sim_predict(cache, &plan, &p, &detail, &error), &error);
+    detail.moment = &moment;
+    for (int i = 0; i < passes.count; i += 7) {
+        const int64_t bytes = passes.pass_bytes[i];
+        double sum_bytes;
+        TEST_ROW("pass %d", i);
+        moment.stage = passes.passes[i].stage;
+        moment.at_s = (passes.start_s[i] + passes.end_s[i]) / 2;
+        assert_ok(sim_predict(cache, &plan, &p, &detail, &error), &error);
+        unexplained_bytes(&moment.buffers, &sum_bytes);
+        assert_near(sum_bytes, (double)bytes, 1e-6);
+        assert_true(bytes <= passes.stage_bytes[moment.stage] && passes.behind_bytes[i] <= bytes);
+    }
+    sim_cache_free(cache);
+}
+
 static void a_damaged_answer_is_found(struct base_arena *arena)
 {
     struct sim_prediction p = {.step_s = 3, .compute_s = 1, .memory_bound_s = 2, .memory = {.peak_bytes = 10}};
@@ -145,7 +221,8 @@ static void a_damaged_answer_is_found(struct base_arena *arena)
 
 static const struct test tests[] = {TEST(what_must_hold_between_stages_holds_of_rows),
                                     TEST(what_must_hold_between_stages_holds_of_other_plans),
-                                    TEST(a_damaged_answer_is_found)};
+                                    TEST(buffers_at_any_time_are_those_of_the_curve),
+                                    TEST(buffers_of_a_stage_are_those_of_its_passes), TEST(a_damaged_answer_is_found)};
 
 int main(int argument_count, char **arguments)
 {

@@ -82,11 +82,13 @@ struct sim_memory {
 
 /* Bytes of one device by category, from one moment of the step to the next. A compiler's fragmentation counts as
  * temporary. */
+enum { SIM_MOST_LOOPS = 8 }; /* inside one another */
 struct sim_memory_point {
     double at_s;      /* from the start of the step */
     const char *name; /* of the operation; NULL: between operations */
     enum model_phase phase;
     double bytes[MODEL_CATEGORY_COUNT];
+    int event, iterations[SIM_MOST_LOOPS]; /* of the sharded program; of its loops there, the outermost first */
 };
 /* The maximum of each interval, at most SIM_MOST_MEMORY_POINTS. None where the step is too long to walk (a million loop
  * iterations), or runs in an arena with a static layout (local topologies). */
@@ -94,6 +96,16 @@ enum { SIM_MOST_MEMORY_POINTS = 480 };
 struct sim_memory_curve {
     struct sim_memory_point *points;
     int count;
+    double end_s; /* of the step, by the points' clock */
+};
+/* The buffers at one time of the step. in: at_s, the stage of a pipeline (-1: the one whose memory is reported). */
+struct sim_moment {
+    double at_s;
+    int stage;
+    double bytes[MODEL_CATEGORY_COUNT], in_flight; /* microbatches of the stage */
+    const char *name;                              /* of the operation */
+    struct sim_peak_buffers buffers;               /* their sum is that of bytes and what is reserved */
+    bool is_known; /* out; false: the memory of the step is not known over time, or does not change */
 };
 
 /* Optional parts of an answer. NULL members are not made; a sweep makes none. */
@@ -103,6 +115,7 @@ struct sim_detail {
     struct sim_timeline *timeline;
     struct sim_memory_curve *curve;
     struct sim_peak_buffers *peak;
+    struct sim_moment *moment; /* with a curve, of a pipeline with passes */
     struct sim_spans *spans;   /* with a timeline: the spans of its entries */
     struct sim_passes *passes; /* count 0: there is no pipeline */
     struct base_arena *arena;  /* of all of it */
@@ -237,6 +250,7 @@ struct sim_cost_program {
     struct sim_price_need *needs;
     struct sim_price_event *events;
     const char **event_names;
+    int *event_places; /* by name: the event of the sharded program */
     int event_name_count;
     int shape_count, dot_count, kernel_count, collective_count, repeat_count, product_count, touched_count,
         kernel_dot_count, step_count, schedule_event_count, need_count, event_count;
@@ -430,7 +444,16 @@ double sim_attention_product_flop(const struct sim_profile *profile, const struc
 void sim_list_peak(const struct sim_cost_context *p, const struct sim_sharded *sharded,
                    const struct sim_compiled_memory *layout, struct sim_detail *detail);
 void sim_close_peak(const struct sim_plan *plan, const struct sim_memory *memory, double in_flight,
-                    struct sim_detail *detail);
+                    struct base_arena *arena, struct sim_peak_buffers *out);
+/* Parameters, state, accumulators and the batch. */
+void sim_list_lasting(const struct sim_cost_context *p, const struct sim_sharded *sharded, struct base_arena *arena,
+                      struct sim_peak_buffers *out);
+/* Beside what lasts, those alive at a point of the curve. */
+void sim_list_moment(const struct sim_cost_context *p, const struct sim_sharded *sharded,
+                     const struct sim_memory_point *point, struct base_arena *arena, struct sim_peak_buffers *out);
+/* Of a stage's chunk: at the most in one of its passes, or (not runs) what a microbatch in flight has saved. */
+void sim_list_pass(const struct sim_cost_context *p, const struct sim_sharded *sharded, enum model_phase phase,
+                   bool runs, struct base_arena *arena, struct sim_peak_buffers *out);
 /* memory_curve.c: memory over the step. Walks every iteration of every loop. */
 void sim_price_curve(const struct sim_cost_context *p, struct base_arena *arena, struct sim_memory_curve *out);
 void sim_curve_mix(struct sim_memory_curve *a, const struct sim_memory_curve *b, double share); /* a + share (b - a) */

@@ -26,6 +26,7 @@ void sim_cost_program_keep(struct base_arena *arena, struct sim_cost_program *ou
     out->needs = copied(arena, out->needs, out->need_count, sizeof *out->needs);
     out->events = copied(arena, out->events, out->event_count, sizeof *out->events);
     out->event_names = copied(arena, out->event_names, out->event_name_count, sizeof *out->event_names);
+    out->event_places = copied(arena, out->event_places, out->event_name_count, sizeof *out->event_places);
     out->persistent_shapes =
         copied(arena, out->persistent_shapes, out->persistent_count, sizeof *out->persistent_shapes);
     out->matrices = copied(arena, out->matrices, out->matrix_count, sizeof *out->matrices);

@@ -4,12 +4,11 @@
 #include <math.h>
 #include <string.h>
 
-enum { MOST_DEPTH = 8 };
 static const double most_visits = 3e7; /* events; a fraction of a second */
 
 struct loop {
     int begin; /* index of its bracket */
-    int64_t left;
+    int64_t trips, left;
 };
 
 struct walk {
@@ -17,7 +16,8 @@ struct walk {
     const double *until_s; /* [step] time of all steps before it, each executed once */
     struct sim_memory_curve *out;
     double now_s, total_s, always[MODEL_CATEGORY_COUNT], now[MODEL_CATEGORY_COUNT];
-    int step;
+    int step, depth;
+    struct loop loops[SIM_MOST_LOOPS];
 };
 
 static double sum_of(const double bytes[MODEL_CATEGORY_COUNT])
@@ -30,14 +30,14 @@ static double sum_of(const double bytes[MODEL_CATEGORY_COUNT])
 /* Number of events over all iterations. */
 static double count_visits(const struct sim_cost_context *p)
 {
-    double visits = 0, trips[MOST_DEPTH] = {1};
+    double visits = 0, trips[SIM_MOST_LOOPS] = {1};
     int depth = 0;
     for (int i = 0; i < p->list->event_count; i++) {
         const struct sim_price_event *event = &p->list->events[i];
         visits += trips[depth];
         if (event->bracket < 0) depth--;
         if (event->bracket <= 0) continue;
-        if (++depth == MOST_DEPTH) return HUGE_VAL;
+        if (++depth == SIM_MOST_LOOPS) return HUGE_VAL;
         trips[depth] = trips[depth - 1] * (double)p->sizes[event->trips];
     }
     return visits;
@@ -52,10 +52,13 @@ static void move_to(struct walk *w, int step)
 /* Keeps only the maximum of each interval. */
 static void note(struct walk *w, const struct sim_price_event *event)
 {
-    struct sim_memory_point point = {
-        .at_s = w->now_s, .name = w->p->list->event_names[event->named], .phase = (enum model_phase)event->phase};
+    struct sim_memory_point point = {.at_s = w->now_s,
+                                     .name = w->p->list->event_names[event->named],
+                                     .phase = (enum model_phase)event->phase,
+                                     .event = w->p->list->event_places[event->named]};
     const double fragments = w->p->placement->profile.constants[SIM_FRAGMENTATION_FRAC];
     for (int c = 0; c < MODEL_CATEGORY_COUNT; c++) point.bytes[c] = w->always[c] + w->now[c];
+    for (int d = 0; d < w->depth; d++) point.iterations[d] = (int)(w->loops[d].trips - w->loops[d].left);
     point.bytes[MODEL_TEMPORARY] += fragments * sum_of(w->now);
     struct sim_memory_point *last = w->out->count ? &w->out->points[w->out->count - 1] : NULL;
     const double stretches = SIM_MOST_MEMORY_POINTS - 1;
@@ -69,20 +72,19 @@ static void note(struct walk *w, const struct sim_price_event *event)
 }
 
 /* The next event: back to the loop's begin as often as it goes round. */
-static int close_iteration(struct walk *w, struct loop *loop, int at, int *depth)
+static int close_iteration(struct walk *w, int at)
 {
+    struct loop *loop = &w->loops[w->depth - 1];
     if (--loop->left > 0) {
         w->step = w->p->list->events[loop->begin].step;
         return loop->begin + 1;
     }
-    --*depth;
+    w->depth--;
     return at + 1;
 }
 
 static void walk_events(struct walk *w)
 {
-    struct loop loops[MOST_DEPTH];
-    int depth = 0;
     for (int i = 0; i < w->p->list->event_count;) {
         const struct sim_price_event *event = &w->p->list->events[i];
         if (!event->bracket) w->now[event->category] += event->count * sim_standing_bytes(w->p, event->shape);
@@ -90,9 +92,12 @@ static void walk_events(struct walk *w)
             move_to(w, event->step);
             note(w, event);
         }
-        if (event->bracket > 0) loops[depth++] = (struct loop){i, w->p->sizes[event->trips]};
-        i = event->bracket < 0 && depth > 0 ? close_iteration(w, &loops[depth - 1], i, &depth) : i + 1;
+        const int64_t trips = w->p->sizes[event->trips];
+        if (event->bracket > 0) w->loops[w->depth++] = (struct loop){i, trips, trips};
+        i = event->bracket < 0 && w->depth > 0 ? close_iteration(w, i) : i + 1;
     }
+    move_to(w, w->p->list->step_count);
+    w->out->end_s = w->now_s;
 }
 
 void sim_price_curve(const struct sim_cost_context *p, struct base_arena *arena, struct sim_memory_curve *out)

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_DEPTH = 8, MOST_ROWS = 90 };
+enum { MOST_ROWS = 90, ANY_PHASE = -1 };
 
 void sim_add_peak_buffer(struct base_arena *arena, struct sim_peak_buffers *out, const struct sim_peak_buffer *row)
 {
@@ -27,17 +27,24 @@ static double bytes_of(const struct sim_cost_context *p, const struct sim_event 
     return event->sign * sim_standing_bytes(p, event->shape);
 }
 
-/* As price_memory.c walks: each loop once, and the growth of its other iterations at once. -1: no event. */
-static int find_peak_event(const struct sim_cost_context *p, const struct sim_sharded *s)
+static bool is_of(const struct sim_sharded *s, const struct sim_event *event, int phase)
 {
-    struct loop_frame frames[MOST_DEPTH] = {{0, 0, -1}};
+    return phase == ANY_PHASE || (int)s->ops[event->op].op->phase == phase;
+}
+
+/* As price_memory.c walks: each loop once, and the growth of its other iterations at once. Of one phase, or of all.
+ * -1: no event. */
+static int find_peak_event(const struct sim_cost_context *p, const struct sim_sharded *s, int phase)
+{
+    struct loop_frame frames[SIM_MOST_LOOPS] = {{0, 0, -1}};
     double now_bytes = 0;
     int depth = 0;
     for (int i = 0; i < s->event_count; i++) {
         const struct sim_event *event = &s->events[i];
         struct loop_frame *frame = &frames[depth];
-        if (event->bracket > 0 && depth + 1 < MOST_DEPTH) {
-            frames[++depth] = (struct loop_frame){now_bytes, now_bytes, i};
+        if (event->bracket > 0 && depth + 1 < SIM_MOST_LOOPS) {
+            frames[++depth] = is_of(s, event, phase) ? (struct loop_frame){now_bytes, now_bytes, i}
+                                                     : (struct loop_frame){now_bytes, -HUGE_VAL, -1};
         } else if (event->bracket < 0 && depth > 0) {
             const double trips = (double)p->sizes[event->trips],
                          growth_bytes = sim_growth_of_loop(frame->at_begin_bytes, now_bytes, trips);
@@ -48,7 +55,7 @@ static int find_peak_event(const struct sim_cost_context *p, const struct sim_sh
                 frames[depth].peak_bytes = frame->peak_bytes, frames[depth].peak_event = frame->peak_event;
         } else {
             now_bytes += bytes_of(p, event);
-            if (now_bytes <= frame->peak_bytes) continue;
+            if (now_bytes <= frame->peak_bytes || !is_of(s, event, phase)) continue;
             frame->peak_bytes = now_bytes, frame->peak_event = i;
         }
     }
@@ -60,9 +67,11 @@ static int find_peak_event(const struct sim_cost_context *p, const struct sim_sh
 struct alive {
     const struct sim_cost_context *p;
     const struct sim_sharded *s;
-    double *now, *peak, *at_begin[MOST_DEPTH]; /* bytes by value */
+    double *now, *peak, *growth, *at_begin[SIM_MOST_LOOPS]; /* bytes by value; growth of an iteration */
     enum model_category *categories;
-    bool grows; /* the peak is in the last iteration of a loop */
+    const int *iterations; /* of the loops around the place, the outermost first; NULL: where the most is alive */
+    bool grows;            /* the peak is in the last iteration of a loop */
+    int64_t microbatch;    /* of the place */
 };
 
 static double sum_of(const double *bytes, int count)
@@ -72,50 +81,57 @@ static double sum_of(const double *bytes, int count)
     return sum;
 }
 
-/* At the end of a loop, its other iterations leave the same bytes behind; at the peak too, if it lies within. */
-static void close_loop(struct alive *a, const double *at_begin, double trips, bool has_peak)
+/* Merges values that changed their name (around a loop, in place): allocated as one, freed as another. alike: of one
+ * category. */
+static void settle(const struct alive *a, double *bytes, bool alike)
 {
-    const int count = a->s->value_count;
-    const bool grows = sum_of(a->now, count) > sum_of(at_begin, count);
-    for (int v = 0; v < count; v++) {
-        const double growth_bytes = sim_growth_of_loop(at_begin[v], a->now[v], trips);
-        if (has_peak && grows) a->peak[v] += growth_bytes;
-        a->now[v] += growth_bytes;
-    }
-    a->grows = a->grows || (has_peak && grows && trips > 1);
+    for (int v = 0; v < a->s->value_count; v++)
+        for (int w = 0; w < a->s->value_count && bytes[v] < 0; w++) {
+            if (bytes[w] <= 0 || a->s->values[w].shape != a->s->values[v].shape) continue;
+            if (alike && a->categories[w] != a->categories[v]) continue;
+            const double merged_bytes = fmin(bytes[w], -bytes[v]);
+            bytes[w] -= merged_bytes, bytes[v] += merged_bytes;
+        }
 }
 
-static void walk_values(struct alive *a, int peak_event)
+/* At the end of a loop, its other iterations leave the same bytes behind; at a place within, those before it. */
+static void close_loop(struct alive *a, int depth, const struct sim_event *end, bool has_place)
+{
+    const int count = a->s->value_count;
+    const double *at_begin = a->at_begin[depth], trips = (double)a->p->sizes[end->trips];
+    const bool grows = sum_of(a->now, count) > sum_of(at_begin, count);
+    const double iteration = a->iterations ? a->iterations[depth] : grows ? trips - 1 : 0;
+    for (int v = 0; v < count; v++) a->growth[v] = a->now[v] - at_begin[v];
+    settle(a, a->growth, true);
+    for (int v = 0; v < count; v++) {
+        if (has_place) a->peak[v] += iteration * a->growth[v];
+        a->now[v] += (trips - 1) * a->growth[v];
+    }
+    a->grows = a->grows || (has_place && grows && trips > 1);
+    if (has_place && a->iterations && end->trips == MODEL_MICROBATCHES) a->microbatch = (int64_t)iteration;
+}
+
+static void walk_values(struct alive *a, int place)
 {
     const struct sim_sharded *s = a->s;
     const size_t size = (size_t)s->value_count * sizeof *a->now;
-    int begins[MOST_DEPTH], depth = 0;
+    int begins[SIM_MOST_LOOPS], depth = 0;
     for (int i = 0; i < s->event_count; i++) {
         const struct sim_event *event = &s->events[i];
-        if (event->bracket > 0 && depth + 1 < MOST_DEPTH) {
+        if (event->bracket > 0 && depth + 1 < SIM_MOST_LOOPS) {
             begins[depth] = i;
             memcpy(a->at_begin[depth++], a->now, size);
         } else if (event->bracket < 0 && depth > 0) {
             depth--;
-            close_loop(a, a->at_begin[depth], (double)a->p->sizes[event->trips],
-                       begins[depth] <= peak_event && peak_event < i);
+            if (i == place) memcpy(a->peak, a->now, size);
+            close_loop(a, depth, event, begins[depth] <= place && place <= i);
         } else {
             a->now[event->value] += bytes_of(a->p, event);
             a->categories[event->value] = event->category;
         }
-        if (i == peak_event) memcpy(a->peak, a->now, size);
+        if (i == place && event->bracket >= 0) memcpy(a->peak, a->now, size);
     }
-}
-
-/* Merges values that changed their name (around a loop, in place): allocated as one, freed as another. */
-static void settle(const struct alive *a)
-{
-    for (int v = 0; v < a->s->value_count; v++)
-        for (int w = 0; w < a->s->value_count && a->peak[v] < 0; w++) {
-            if (a->peak[w] <= 0 || a->s->values[w].shape != a->s->values[v].shape) continue;
-            const double bytes = fmin(a->peak[w], -a->peak[v]);
-            a->peak[w] -= bytes, a->peak[v] += bytes;
-        }
+    if (!a->iterations && a->grows) a->microbatch = a->p->sizes[MODEL_MICROBATCHES] - 1;
 }
 
 /* ---- why ---- */
@@ -148,14 +164,17 @@ static int layers_of(const struct sim_sharded *s, const struct sim_cost_context 
 static int64_t microbatch_of(const struct alive *a, int loop)
 {
     while (loop >= 0 && a->s->ops[loop].trips != MODEL_MICROBATCHES) loop = a->s->ops[loop].loop;
-    if (loop < 0) return -1;
-    return a->grows ? a->p->sizes[MODEL_MICROBATCHES] - 1 : 0;
+    return loop < 0 ? -1 : a->microbatch;
 }
 
-static void add_values(const struct alive *a, int peak_op, struct base_arena *arena, struct sim_peak_buffers *out)
+enum listed { ALL_ALIVE, ACTIVATIONS_ALONE };
+
+static void add_values(const struct alive *a, int peak_op, enum listed listed, struct base_arena *arena,
+                       struct sim_peak_buffers *out)
 {
     for (int v = 0; v < a->s->value_count; v++) {
         const struct sim_value *value = &a->s->values[v];
+        if (listed == ACTIVATIONS_ALONE && a->categories[v] != MODEL_ACTIVATION) continue;
         const int layers = layers_of(a->s, a->p, value->loop);
         const double one_bytes = sim_standing_bytes(a->p, value->shape);
         const int alive = layers && one_bytes > 0 ? (int)fmin(layers, round(a->peak[v] / one_bytes)) : 0;
@@ -171,24 +190,26 @@ static void add_values(const struct alive *a, int peak_op, struct base_arena *ar
     }
 }
 
-static void list_in_program_order(const struct sim_cost_context *p, const struct sim_sharded *s,
-                                  struct base_arena *arena, struct sim_peak_buffers *out)
+/* Values alive at an event. iterations: of the loops around it, or NULL, as above. */
+static void list_alive(const struct sim_cost_context *p, const struct sim_sharded *s, int place, const int *iterations,
+                       enum listed listed, struct base_arena *arena, struct sim_peak_buffers *out)
 {
-    const int peak_event = find_peak_event(p, s);
-    if (peak_event < 0) return;
+    if (place < 0) return;
     struct alive a = {.p = p,
                       .s = s,
+                      .iterations = iterations,
                       .now = base_new(arena, double, s->value_count),
                       .peak = base_new(arena, double, s->value_count),
+                      .growth = base_new(arena, double, s->value_count),
                       .categories = base_new(arena, enum model_category, s->value_count)};
-    for (int d = 0; d < MOST_DEPTH; d++) a.at_begin[d] = base_new(arena, double, s->value_count);
-    walk_values(&a, peak_event);
-    settle(&a);
-    add_values(&a, s->events[peak_event].op, arena, out);
+    for (int d = 0; d < SIM_MOST_LOOPS; d++) a.at_begin[d] = base_new(arena, double, s->value_count);
+    walk_values(&a, place);
+    settle(&a, a.peak, false);
+    add_values(&a, listed == ALL_ALIVE ? s->events[place].op : -1, listed, arena, out);
 }
 
-static void list_persistent(const struct sim_cost_context *p, const struct sim_sharded *s, struct base_arena *arena,
-                            struct sim_peak_buffers *out)
+void sim_list_lasting(const struct sim_cost_context *p, const struct sim_sharded *s, struct base_arena *arena,
+                      struct sim_peak_buffers *out)
 {
     static const char *const whys[MODEL_CATEGORY_COUNT] = {
         [MODEL_PARAMETER] = "a parameter, from step to step",
@@ -245,8 +266,24 @@ void sim_list_peak(const struct sim_cost_context *p, const struct sim_sharded *s
 {
     if (!detail || !detail->peak) return;
     if (layout) list_layout(p, s, layout, detail->arena, detail->peak);
-    else list_in_program_order(p, s, detail->arena, detail->peak);
-    list_persistent(p, s, detail->arena, detail->peak);
+    else list_alive(p, s, find_peak_event(p, s, ANY_PHASE), NULL, ALL_ALIVE, detail->arena, detail->peak);
+    sim_list_lasting(p, s, detail->arena, detail->peak);
+}
+
+void sim_list_moment(const struct sim_cost_context *p, const struct sim_sharded *s,
+                     const struct sim_memory_point *point, struct base_arena *arena, struct sim_peak_buffers *out)
+{
+    list_alive(p, s, point->event, point->iterations, ALL_ALIVE, arena, out);
+}
+
+void sim_list_pass(const struct sim_cost_context *p, const struct sim_sharded *s, enum model_phase phase, bool runs,
+                   struct base_arena *arena, struct sim_peak_buffers *out)
+{
+    int place = -1;
+    for (int i = 0; i < s->event_count && !runs; i++)
+        if (!s->events[i].bracket && is_of(s, &s->events[i], MODEL_FORWARD)) place = i;
+    if (runs) place = find_peak_event(p, s, (int)phase);
+    list_alive(p, s, place, NULL, runs ? ALL_ALIVE : ACTIVATIONS_ALONE, arena, out);
 }
 
 /* ---- rows that add up ---- */
@@ -337,11 +374,8 @@ static void take_all_in_flight(double bytes, double in_flight, struct base_arena
 }
 
 void sim_close_peak(const struct sim_plan *plan, const struct sim_memory *memory, double in_flight,
-                    struct sim_detail *detail)
+                    struct base_arena *arena, struct sim_peak_buffers *out)
 {
-    if (!detail || !detail->peak) return;
-    struct base_arena *arena = detail->arena;
-    struct sim_peak_buffers *out = detail->peak;
     const char *rest = rest_words(plan);
     if (in_flight > 0) take_all_in_flight((double)memory->activation_bytes, in_flight, arena, out);
     const double parts[MODEL_CATEGORY_COUNT] = {[MODEL_PARAMETER] = (double)memory->parameter_bytes,

@@ -35,11 +35,13 @@ static void close_stretch(struct sim_cost_program *out, int first)
     out->event_count = kept;
 }
 
-static void name_event(struct walk *w, struct sim_price_event *listed, const struct sim_op *op, int trips)
+static void name_event(struct walk *w, struct sim_price_event *listed, int place, int trips)
 {
+    const struct sim_op *op = &w->s->ops[w->s->events[place].op];
     int step = w->steps_before[op - w->s->ops];
     listed->step = (short)(step < INT16_MAX ? step : INT16_MAX);
     listed->named = (unsigned short)w->out->event_name_count;
+    w->out->event_places[w->out->event_name_count] = place;
     w->out->event_names[w->out->event_name_count++] = op->op->name;
     listed->phase = (unsigned char)op->op->phase;
     listed->trips = (unsigned char)trips;
@@ -79,6 +81,7 @@ void sim_list_events(struct base_arena *scratch, const struct sim_sharded *s, co
     out->backward_event = out->update_event = -1;
     out->events = base_reserve(scratch, (size_t)s->event_count + 1, sizeof *out->events);
     out->event_names = base_reserve(scratch, (size_t)s->event_count + 1, sizeof *out->event_names);
+    out->event_places = base_reserve(scratch, (size_t)s->event_count + 1, sizeof *out->event_places);
     for (int i = 0; i < s->event_count; i++) {
         const struct sim_event *event = &s->events[i];
         const struct sim_op *op = &s->ops[event->op];
@@ -90,11 +93,11 @@ void sim_list_events(struct base_arena *scratch, const struct sim_sharded *s, co
         if (event->bracket) {
             struct sim_price_event *listed = &out->events[out->event_count++];
             *listed = (struct sim_price_event){.bracket = event->bracket};
-            name_event(&w, listed, op, event->trips);
+            name_event(&w, listed, i, event->trips);
         } else if (out->event_count > first) {
             struct sim_price_event *listed = &out->events[out->event_count - 1];
             listed->may_peak = true;
-            name_event(&w, listed, op, op->loop >= 0 ? s->ops[op->loop].trips : MODEL_ONE);
+            name_event(&w, listed, i, op->loop >= 0 ? s->ops[op->loop].trips : MODEL_ONE);
         }
         first = out->event_count;
     }

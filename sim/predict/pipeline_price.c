@@ -393,6 +393,61 @@ static enum base_status list_stage_peak(const struct sim_pipeline_prices *l, int
     return BASE_OK;
 }
 
+/* The pass that a stage runs at a time, or has behind it; counts: the microbatches, without the running one. */
+static int pass_at(const struct sim_pipeline_prices *l, int stage, double at_s, bool *runs, struct counts *counts)
+{
+    int at = -1;
+    *runs = false;
+    for (int i = l->timetable.first[stage]; i < l->timetable.first[stage + 1] && l->time.start_s[i] <= at_s; i++) {
+        const struct sim_pass_of *pass = &l->timetable.passes[i];
+        at = i, *runs = at_s < l->time.end_s[i];
+        if (pass->backward) counts->in_flight[pass->chunk]--;
+        if (pass->backward && !*runs) counts->done[pass->chunk]++;
+        if (!pass->backward && !*runs) counts->in_flight[pass->chunk]++;
+    }
+    return at;
+}
+
+/* The buffers of a stage at a time: of the running pass at its most, of microbatches in flight what they saved. */
+static enum base_status list_stage_moment(const struct sim_pipeline_prices *l, struct sim_cost_context *p,
+                                          int reported_stage, struct sim_detail *detail, struct base_error *error)
+{
+    struct model_config config;
+    struct sim_plan of_piece;
+    const struct sim_program *program;
+    struct sim_moment *moment = detail->moment;
+    struct sim_priced priced;
+    struct counts n = {.done = {0}};
+    struct sim_category_bytes holding = {.total_bytes = 0};
+    bool runs;
+    if (moment->stage < 0) moment->stage = reported_stage;
+    const int stage = moment->stage;
+    if (l->executable.stages) return BASE_OK;
+    const int at = pass_at(l, stage, moment->at_s, &runs, &n);
+    const struct sim_pass_of *pass = &l->timetable.passes[at < 0 ? l->timetable.first[stage] : at];
+    BASE_TRY(sim_pipeline_price_stage(l, stage, p, &priced, error));
+    if (runs) holding = peak_of_pass(l, pass)->holding;
+    add_saved(l, stage, &n, &holding);
+    add_buffers(l, pass, &n, &holding);
+    for (int c = 0; c < MODEL_CATEGORY_COUNT; c++) moment->bytes[c] = priced.persistent_bytes[c] + holding.bytes[c];
+    for (int c = 0; c < l->chunks; c++) {
+        const bool here = runs && c == pass->chunk;
+        sim_chunk_plan(l->plan, &l->split[c * l->stages + stage], 1, &config, &of_piece);
+        BASE_TRY(sim_program_find(l->cache, &of_piece, l->plan->options.remat, 0, SIM_WHOLE_PROGRAM, &program, error));
+        BASE_TRY(sim_cost_context_begin(p, &of_piece, &program->prices, error));
+        if (here || n.in_flight[c] > 0)
+            sim_list_pass(p, program->sharded, pass->backward ? MODEL_BACKWARD : MODEL_FORWARD, here, detail->arena,
+                          &moment->buffers);
+        sim_list_lasting(p, program->sharded, detail->arena, &moment->buffers);
+        moment->in_flight += (double)(n.in_flight[c] + here) / l->chunks;
+    }
+    moment->is_known = true;
+    moment->name = !runs ? "waits"
+                         : base_print(detail->arena, "%s pass of microbatch %d",
+                                      pass->backward ? "backward" : "forward", pass->microbatch);
+    return BASE_OK;
+}
+
 enum base_status sim_pipeline_check(const struct sim_plan *plan, struct base_error *error)
 {
     if (plan->options.step != MODEL_STEP_TRAIN && plan->options.step != MODEL_STEP_EVALUATE)
@@ -436,6 +491,8 @@ static enum base_status price(struct sim_pipeline_prices *l, struct base_arena *
     total_time(l, answer->slowest_stage, out, answer);
     if (detail) BASE_TRY(list_detail(l, answer->slowest_stage, detail, error));
     if (detail && detail->peak) BASE_TRY(list_stage_peak(l, answer->reported_stage, detail, error));
+    if (detail && detail->moment)
+        BASE_TRY(list_stage_moment(l, &sim_workspace_of(l->cache)->one, answer->reported_stage, detail, error));
     out->host_bytes = sim_offloaded_bytes(p) / (double)p->sizes[MODEL_MICROBATCHES];
     p->plan = plan; /* the previous plan is restored on return */
     return BASE_OK;

@@ -141,11 +141,55 @@ static void price_curve(const struct sim_cost_context *p, struct sim_detail *det
     else sim_price_curve(p, detail->arena, detail->curve);
 }
 
+/* The buffers at the asked time, by the curve's clock; rows add up to its nearest point. */
+static enum base_status list_moment(struct sim_cache *cache, const struct sim_plan *plan,
+                                    const struct sim_cost_context *p, double whole_s, struct sim_detail *detail,
+                                    struct base_error *error)
+{
+    const struct sim_memory_curve *curve = detail->curve;
+    struct sim_moment *moment = detail->moment;
+    const struct sim_program *program;
+    const double at_s = moment->at_s / whole_s * curve->end_s;
+    int nearest = 0;
+    if (!curve->count) return BASE_OK;
+    for (int i = 1; i < curve->count; i++)
+        if (fabs(curve->points[i].at_s - at_s) < fabs(curve->points[nearest].at_s - at_s)) nearest = i;
+    const struct sim_memory_point *point = &curve->points[nearest];
+    BASE_TRY(sim_program_find(cache, plan, plan->options.remat, 0, SIM_WHOLE_PROGRAM, &program, error));
+    sim_list_moment(p, program->sharded, point, detail->arena, &moment->buffers);
+    sim_list_lasting(p, program->sharded, detail->arena, &moment->buffers);
+    memcpy(moment->bytes, point->bytes, sizeof moment->bytes);
+    moment->at_s = point->at_s / curve->end_s * whole_s;
+    moment->name = point->name;
+    moment->is_known = true;
+    return BASE_OK;
+}
+
+static void close_moment(const struct sim_plan *plan, const struct sim_memory *memory, struct sim_detail *detail)
+{
+    struct sim_moment *moment = detail->moment;
+    const double *b = moment->bytes;
+    const struct sim_memory at = {.parameter_bytes = (int64_t)b[MODEL_PARAMETER],
+                                  .optimizer_state_bytes = (int64_t)b[MODEL_OPTIMIZER_STATE],
+                                  .gradient_bytes = (int64_t)b[MODEL_GRADIENT],
+                                  .activation_bytes = (int64_t)(b[MODEL_ACTIVATION] + b[MODEL_INPUT]),
+                                  .temporary_bytes = (int64_t)b[MODEL_TEMPORARY],
+                                  .cache_bytes = (int64_t)b[MODEL_CACHE],
+                                  .reserved_bytes = memory->reserved_bytes};
+    sim_close_peak(plan, &at, moment->in_flight, detail->arena, &moment->buffers);
+}
+
 static void begin_answer(struct sim_detail *detail)
 {
     if (!detail) return;
+    if (detail->moment) detail->moment->is_known = false, detail->moment->buffers.count = 0;
     detail->is_slow = false;
     if (detail->passes) detail->passes->count = 0;
+}
+
+double sim_whole_s(const struct sim_plan *plan, const struct sim_prediction *p)
+{
+    return plan->options.step == MODEL_STEP_GENERATE ? p->latency_s : p->step_s;
 }
 
 enum base_status sim_predict(struct sim_cache *cache, const struct sim_plan *plan, struct sim_prediction *out,
@@ -169,9 +213,13 @@ enum base_status sim_predict(struct sim_cache *cache, const struct sim_plan *pla
     }
     fill_memory(p, &priced, &answer.memory);
     judge_memory(p, &priced, &answer);
-    sim_close_peak(plan, &answer.memory, answer.pipeline.in_flight, detail);
+    if (detail && detail->peak)
+        sim_close_peak(plan, &answer.memory, answer.pipeline.in_flight, detail->arena, detail->peak);
     fill_time(plan, &priced, &answer);
     if (model_infers(plan->options.step)) answer_of_inference(p, &priced, &answer);
+    if (detail && detail->moment && plan->pipeline.stages <= 1)
+        BASE_TRY(list_moment(cache, plan, p, sim_whole_s(plan, &answer), detail, error));
+    if (detail && detail->moment && detail->moment->is_known) close_moment(plan, &answer.memory, detail);
     *out = answer;
     return BASE_OK;
 }

@@ -42,6 +42,8 @@ struct sim_prediction {
 /* Prices a checked plan. With warm caches it allocates nothing. */
 enum base_status sim_predict(struct sim_cache *cache, const struct sim_plan *plan, struct sim_prediction *out,
                              struct sim_detail *detail, struct base_error *error);
+/* Of memory over time: a step, or a whole answer of generate. */
+double sim_whole_s(const struct sim_plan *plan, const struct sim_prediction *prediction);
 /* What does not hold of an answer, and of its details (or NULL), in words; NULL: all is well (answer_check.c). */
 const char *sim_answer_check(const struct sim_prediction *prediction, const struct sim_detail *detail);
 /* Bounds of an inference step (served_step.c). Seconds are those of prediction->step_s; the first three add up to its
