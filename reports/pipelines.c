@@ -69,3 +69,30 @@ void reports_put_run_of_pipeline(struct base_json_writer *w, const struct sim_pa
     put_passes(w, passes);
     base_json_close(w, '}');
 }
+
+/* Where a pass stands in a table of all chunks of layers, microbatches and directions. */
+static size_t place_of(const struct sim_passes *passes, const struct sim_pass_of *pass, int64_t microbatches)
+{
+    const int64_t piece = (int64_t)pass->chunk * passes->stage_count + pass->stage;
+    return (size_t)(2 * (piece * microbatches + pass->microbatch) + pass->backward);
+}
+
+int *reports_receivers(struct base_arena *arena, const struct sim_passes *passes)
+{
+    int *receivers = base_new(arena, int, passes->count);
+    int64_t microbatches = 1, pieces = 1;
+    for (int i = 0; i < passes->count; i++) {
+        const struct sim_pass_of *pass = &passes->passes[i];
+        const int64_t end = (int64_t)(pass->chunk + 1) * passes->stage_count;
+        if (pass->microbatch >= microbatches) microbatches = pass->microbatch + 1;
+        if (end > pieces) pieces = end;
+    }
+    int *places = base_new(arena, int, 2 * pieces * microbatches); /* from 1 */
+    for (int i = 0; i < passes->count; i++) places[place_of(passes, &passes->passes[i], microbatches)] = i + 1;
+    for (int i = 0; i < passes->count; i++) {
+        const struct sim_pass_of *pass = &passes->passes[i];
+        const int64_t next = (int64_t)place_of(passes, pass, microbatches) + (pass->backward ? -2 : 2) * microbatches;
+        receivers[i] = next >= 0 && next < 2 * pieces * microbatches ? places[next] - 1 : -1;
+    }
+    return receivers;
+}

@@ -202,6 +202,8 @@ void reports_trace(const struct reports_trace_parts *parts, struct base_text *ou
 void reports_put_pipeline(struct base_json_writer *w, const struct sim_prediction *prediction,
                           const struct sim_passes *passes);
 void reports_put_run_of_pipeline(struct base_json_writer *w, const struct sim_passes *passes); /* as measured */
+/* By pass, the one that waits for what it sends: of the next chunk of layers, or of the one before. -1: none. */
+int *reports_receivers(struct base_arena *arena, const struct sim_passes *passes);
 /* Members of one row of "collectives", predicted or measured; where (a region of inference) may be NULL. */
 void reports_put_collective(struct base_json_writer *writer, const struct topo_axes *mesh,
                             const struct sim_collective_row *row, const char *where);

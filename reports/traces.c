@@ -388,34 +388,6 @@ static void put_pass(struct base_json_writer *w, int process, const struct sim_p
 
 /* ---- between stages ---- */
 
-/* Where a pass stands in a table of all chunks of layers, microbatches and directions. */
-static size_t place_of(const struct sim_passes *passes, const struct sim_pass_of *pass, int64_t microbatches)
-{
-    const int64_t piece = (int64_t)pass->chunk * passes->stage_count + pass->stage;
-    return (size_t)(2 * (piece * microbatches + pass->microbatch) + pass->backward);
-}
-
-/* By pass, the one that waits for what it sends: of the next chunk of layers, or of the one before. -1: none. */
-static int *list_receivers(struct base_arena *arena, const struct sim_passes *passes)
-{
-    int *receivers = base_new(arena, int, passes->count);
-    int64_t microbatches = 1, pieces = 1;
-    for (int i = 0; i < passes->count; i++) {
-        const struct sim_pass_of *pass = &passes->passes[i];
-        const int64_t end = (int64_t)(pass->chunk + 1) * passes->stage_count;
-        if (pass->microbatch >= microbatches) microbatches = pass->microbatch + 1;
-        if (end > pieces) pieces = end;
-    }
-    int *places = base_new(arena, int, 2 * pieces * microbatches); /* from 1 */
-    for (int i = 0; i < passes->count; i++) places[place_of(passes, &passes->passes[i], microbatches)] = i + 1;
-    for (int i = 0; i < passes->count; i++) {
-        const struct sim_pass_of *pass = &passes->passes[i];
-        const int64_t next = (int64_t)place_of(passes, pass, microbatches) + (pass->backward ? -2 : 2) * microbatches;
-        receivers[i] = next >= 0 && next < 2 * pieces * microbatches ? places[next] - 1 : -1;
-    }
-    return receivers;
-}
-
 /* An arrow from the end of a pass to the start of the one that receives its output, or its gradient. */
 static void put_message(struct base_json_writer *w, int process, const struct sim_passes *passes, int sender,
                         int receiver)
@@ -452,7 +424,7 @@ static void put_passes(struct base_json_writer *w, int process, const char *name
                        const struct sim_timeline *timeline, double step_s)
 {
     const bool lists = timeline && passes->first_entries;
-    const int *receivers = list_receivers(w->text->arena, passes);
+    const int *receivers = reports_receivers(w->text->arena, passes);
     double end_s = 0;
     struct stretch of = {.process = process, .track = passes->slowest_stage};
     put_name(w, "process_name", process, COMPUTATION, name);

@@ -65,8 +65,20 @@ double sim_pipeline_tied_s(const struct sim_pipeline_prices *l);
 enum base_status sim_pipeline_begin_cost(const struct sim_pipeline_prices *l, int stage, struct model_config *config,
                                          struct sim_plan *of_piece, struct sim_cost_context *p,
                                          struct base_error *error);
+
+/* ---- stage_memory.c ---- */
+
 /* At the most on a device of the stage, by the timetable's list of its passes. */
 enum base_status sim_pipeline_price_stage(const struct sim_pipeline_prices *l, int stage, struct sim_cost_context *p,
                                           struct sim_priced *out, struct base_error *error);
+
+/* By the timetable's passes: bytes of a device of the stage at the most while a pass runs, and behind it. */
+void sim_list_stage_bytes(const struct sim_pipeline_prices *l, int stage, struct sim_cost_context *p,
+                          int64_t *pass_bytes, int64_t *behind_bytes);
+/* Buffers of a stage at the detail's moment: of the running pass at its most, of microbatches in flight what they
+ * saved.
+ */
+enum base_status sim_list_stage_moment(const struct sim_pipeline_prices *l, struct sim_cost_context *p,
+                                       int reported_stage, struct sim_detail *detail, struct base_error *error);
 
 #endif
