@@ -15,31 +15,66 @@ const table = (caption, headings, rows, right, most = rows.length) => {
 /* ---- memory over time ---- */
 
 const keyList = (parts) => make("ul", { class: "key" }, parts.map(([name, colour]) => make("li", {}, [make("i", { style: `background:var(--${colour})` }), name])));
-const peakTable = (d) => {
-  const list = d.memory.peak_buffers || [];
-  return !list.length ? null : [make("h3", {}, "Buffers at the peak"), table("buffers at the peak", ["buffer", "size", "kind", "why"], list.map((b) => [b.name, bytes(b.bytes), b.kind, b.why || ""]), [1], 12)];
+const bufferRows = (list) => table("buffers", ["buffer", "size", "kind", "why"], list.map((b) => [b.name + (b.layer ? b.layer.startsWith("of ") ? `, ${b.layer} layers` : `, layer ${b.layer}` : ""), bytes(b.bytes), b.kind, b.why || ""]), [1], 12);
+/* The buffers at the peak; where there is a server, at any time that is looked at. */
+const bufferTable = (d) => {
+  const list = d.memory.peak_buffers || [], box = make("section", { id: "buffers" }, list.length ? [make("h3", {}, "Buffers at the peak"), bufferRows(list), held ? make("p", { class: "note" }, "The live page lists those of any other time.") : null] : null);
+  let timer = null;
+  const at = (seconds, ...more) => {
+    clearTimeout(timer);
+    if (held) return;
+    timer = setTimeout(async () => {
+      const mine = turn, [a] = await ask(["predict", ...argumentsOf(plan), "--buffers-at", String(seconds), ...more]), found = a.result && a.result.memory.buffers_at;
+      if (found && mine === turn) show(box, make("h3", {}, `Buffers at ${momentWords(found)}: ${bytes(found.bytes)}`), bufferRows(found.buffers));
+    }, 40);
+  };
+  return { box, at };
 };
-/* Microbatches whose activations a stage holds: from the forward to the backward pass of each. */
-const drawFlight = (pipeline, step) => {
-  const passes = pipeline.passes || [], chunks = 1 + Math.max(0, ...passes.map((p) => p.chunk)), tall = 34, width = wide(), left = 66;
-  if (!passes.length || passes.length < pipeline.pass_count) return null;
-  const end = Math.max(step, ...passes.map((p) => p.end_s)), x = (s) => left + (width - left - 8) * s / end;
+const momentWords = (found) => `${seconds(found.at_s)}${found.stage === undefined ? "" : `, stage ${found.stage}, ${round(found.in_flight)} microbatches in flight`}${found.operation ? ` (${found.operation})` : ""}`;
+/* A chart that is looked at with the pointer or the arrow keys. */
+const looked = (chart, width, left, right, end, look, step) => fill(chart, { tabindex: "0",
+  onpointermove: (e) => { const box = chart.getBoundingClientRect(), scale = width / box.width; look(Math.max(0, Math.min(end, end * ((e.clientX - box.left) * scale - left) / (width - left - right))), (e.clientY - box.top) * scale); },
+  onkeydown: (e) => { const by = { ArrowRight: [1, 0], ArrowLeft: [-1, 0], ArrowDown: [0, 1], ArrowUp: [0, -1] }[e.key]; if (by && step(...by)) e.preventDefault(); } });
+/* Memory of each stage over the step: what stays, and above it the running pass and microbatches in flight, from the forward to the backward pass of each. */
+const drawStages = (pipeline, capacity, step, buffers) => {
+  const passes = pipeline.passes || [], chunks = 1 + Math.max(0, ...passes.map((p) => p.chunk)), tall = 46, gap = 10, width = wide(), left = 62, right = 76;
+  if (!passes.length || passes.length < pipeline.pass_count || passes[0].bytes === undefined) return stageBars(pipeline, capacity);
+  const end = Math.max(step, ...passes.map((p) => p.end_s)), x = (s) => left + (width - left - right) * s / end;
   const stages = [...Array(pipeline.stages).keys()].map((stage) => {
-    const changes = passes.filter((p) => p.stage === stage).map((p) => [p.backward ? p.end_s : p.start_s, p.backward ? -1 : 1]).sort((a, b) => a[0] - b[0] || a[1] - b[1]);
+    const own = passes.filter((p) => p.stage === stage).sort((a, b) => a.start_s - b.start_s), stays = Math.min(...own.map((p) => p.behind_bytes));
     let now = 0, most = 0;
-    const points = changes.map(([at, by]) => { const before = now; now += by; most = Math.max(most, now); return [at, before, now]; });
-    return { points, most: most / chunks };
+    const flights = own.map((p) => { now += p.backward ? -1 : 1; most = Math.max(most, now); return [now + (p.backward ? 1 : 0), now].map((n) => n / chunks); });
+    return { own, stays, flights, most: most / chunks, peak: pipeline.stage_peak_bytes[stage] };
   });
-  const most = Math.max(...stages.map((s) => s.most));
-  return make("section", {}, [make("h3", {}, `Microbatches in flight: stage 0 holds ${+stages[0].most.toFixed(1)} at most, the last ${+stages.at(-1).most.toFixed(1)}`), make("figure", {}, svg(width, pipeline.stages * (tall + 6) + 22, "microbatches in flight on each stage", [
-    stages.map((s, i) => { const base = (i + 1) * (tall + 6) - 4, y = (n) => base - tall * n / chunks / most;
-      return [text(left - 6, base - 10, "stage " + i, { "text-anchor": "end" }), draw("polygon", { points: [`${x(0)},${base}`, ...s.points.flatMap(([at, a, b]) => [`${x(at).toFixed(1)},${y(a).toFixed(1)}`, `${x(at).toFixed(1)},${y(b).toFixed(1)}`]), `${x(end)},${base}`].join(" "), fill: "var(--activations)" }, draw("title", {}, `stage ${i}: at most ${round(s.most)} microbatches`))]; }),
-    text(left, pipeline.stages * (tall + 6) + 16, "0"), text(width - 8, pipeline.stages * (tall + 6) + 16, seconds(end), { "text-anchor": "end" })]))]);
+  const highest = 1.02 * Math.max(capacity, ...stages.map((s) => s.peak)), base = (i) => (i + 1) * (tall + gap) - 2, y = (i, b) => base(i) - tall * b / highest;
+  const pointer = draw("line", { class: "pointer" }), said = make("p", { class: "said", "aria-live": "polite" });
+  let at = [pipeline.reported_stage, 0];
+  const mark = ([i, n], now) => {
+    const s = stages[i], p = s.own[n], runs = now === undefined || now < p.end_s, when = now ?? (p.start_s + p.end_s) / 2;
+    at = [i, n];
+    for (const [name, value] of [["x1", x(when)], ["x2", x(when)], ["y1", base(i) - tall], ["y2", base(i)]]) pointer.setAttribute(name, value);
+    show(said, make("b", {}, `Stage ${i} at ${seconds(when)}: ${bytes(runs ? p.bytes : p.behind_bytes)}, ${+s.flights[n][runs ? 0 : 1].toFixed(2)} microbatches in flight. `), runs ? `${p.backward ? "Backward" : "Forward"} pass of microbatch ${p.microbatch}.` : "The stage waits.");
+    buffers.at(when, "--of-stage", String(i));
+  };
+  const nth = (i, s) => Math.max(0, stages[i].own.findLastIndex((p) => p.start_s <= s));
+  const chart = svg(width, pipeline.stages * (tall + gap) + 20, `memory of ${pipeline.stages} stages over a step`, [stages.map((s, i) => [
+    text(left - 6, base(i) - tall / 2 + 4, "stage " + i, { "text-anchor": "end" }), text(width - right + 6, base(i) - tall / 2 + 4, bytes(s.peak)),
+    draw("rect", { x: left, width: width - left - right, y: y(i, s.stays), height: base(i) - y(i, s.stays), fill: "var(--parameters)" }),
+    draw("polygon", { points: [`${left},${y(i, s.stays)}`, ...s.own.flatMap((p) => [`${x(p.start_s).toFixed(1)},${y(i, p.bytes).toFixed(1)}`, `${x(p.end_s).toFixed(1)},${y(i, p.bytes).toFixed(1)}`, `${x(p.end_s).toFixed(1)},${y(i, p.behind_bytes).toFixed(1)}`]), `${x(end)},${y(i, s.stays)}`].join(" "), fill: "var(--activations)" }),
+    draw("line", { class: "capacity", x1: left, x2: width - right, y1: y(i, capacity), y2: y(i, capacity) })]), pointer,
+  text(left, pipeline.stages * (tall + gap) + 16, "0"), text(width - right, pipeline.stages * (tall + gap) + 16, seconds(end), { "text-anchor": "end" })]);
+  looked(chart, width, left, right, end, (s, down) => { const i = Math.max(0, Math.min(pipeline.stages - 1, Math.floor(down / (tall + gap)))); mark([i, nth(i, s)], s); }, (by, down) => {
+    const i = at[0] + down, n = down ? nth(Math.max(0, Math.min(i, pipeline.stages - 1)), stages[at[0]].own[at[1]].start_s) : at[1] + by;
+    if (i >= 0 && i < pipeline.stages && n >= 0 && n < stages[i].own.length) mark([i, n]);
+    return true;
+  });
+  return make("section", {}, [make("h3", {}, `Memory of each stage: at most ${+stages[0].most.toFixed(1)} microbatches in flight on the first, ${+stages.at(-1).most.toFixed(1)} on the last`), make("figure", {}, chart),
+    keyList([["weights, state and what else stays", "parameters"], ["microbatches in flight, the running pass", "activations"], [`capacity ${bytes(capacity)}`, "ink"]]), said]);
 };
 const drawMemory = (d) => {
-  const m = d.memory_timeline, pipeline = d.pipeline;
-  const stages = pipeline && pipeline.stage_peak_bytes ? [stageBars(pipeline, d.memory.capacity_bytes), drawFlight(pipeline, d.time.step_s)] : null;
-  if (!m || !m.at_s || !m.at_s.length) return [stages, make("p", {}, `The peak is at ${d.memory.peak_at}.`), peakTable(d)];
+  const m = d.memory_timeline, pipeline = d.pipeline, buffers = bufferTable(d);
+  const stages = pipeline && pipeline.stage_peak_bytes ? drawStages(pipeline, d.memory.capacity_bytes, d.time.step_s, buffers) : null;
+  if (!m || !m.at_s || !m.at_s.length) return [stages, make("p", {}, `The peak is at ${d.memory.peak_at}.`), buffers.box];
   const parts = memoryParts.filter(([key]) => m[key] && m[key].some((b) => b > 0)), width = wide(), height = 260, left = 62, right = 12, top = 16, bottom = 30;
   const step = Math.max(...m.at_s) || 1, highest = Math.max(...m.at_s.map((_, i) => memoryParts.reduce((sum, [key]) => sum + (m[key] ? m[key][i] : 0), 0))), most = 1.06 * Math.max(d.memory.capacity_bytes, highest);
   const x = (s) => left + (width - left - right) * s / step, y = (b) => height - bottom - (height - top - bottom) * b / most;
@@ -51,24 +86,23 @@ const drawMemory = (d) => {
   });
   const peak = base.indexOf(Math.max(...base)), pointer = draw("line", { y1: top, y2: height - bottom, class: "pointer", x1: x(m.at_s[peak]), x2: x(m.at_s[peak]) });
   const said = make("p", { class: "said", "aria-live": "polite" });
+  let at = peak;
   const look = (i) => {
+    if (i !== at) buffers.at(m.at_s[i]);
+    at = i;
     pointer.setAttribute("x1", x(m.at_s[i])); pointer.setAttribute("x2", x(m.at_s[i]));
     show(said, make("b", {}, `${bytes(base[i])} at ${seconds(m.at_s[i])}${i === peak ? " (the peak)" : ""}: ${m.operation ? m.operation[i] : ""}. `),
       parts.map(([key, name]) => `${name} ${bytes(m[key][i])}`).join(", "));
   };
   const nearest = (s) => m.at_s.reduce((best, at, i) => Math.abs(at - s) < Math.abs(m.at_s[best] - s) ? i : best, 0);
-  let at = peak;
   const capacity = d.memory.capacity_bytes, level = (b, kind) => draw("line", { class: kind, x1: left, x2: width - right, y1: y(b), y2: y(b) });
   const apart = capacity * Math.max(0.25, 2 ** Math.ceil(Math.log2(most / capacity / 8))), ticks = [...Array(Math.floor(most / apart) + 1).keys()].map((i) => [text(left - 6, y(i * apart) + 4, bytes(i * apart), { "text-anchor": "end" }), level(i * apart, "grid")]);
   const chart = svg(width, height, `Memory over a step: the peak is ${bytes(base[peak])}, at ${d.memory.peak_at}`, [ticks, areas, level(capacity, "capacity"), pointer,
     text(left, height - 8, "0"), text(width - right, height - 8, seconds(step), { "text-anchor": "end" }), text(x(m.at_s[peak]), top - 4, "peak", { "text-anchor": x(m.at_s[peak]) > width / 2 ? "end" : "start" })]);
-  fill(chart, {
-    tabindex: "0", onpointermove: (e) => { const box = chart.getBoundingClientRect(); at = nearest(step * ((e.clientX - box.left) * width / box.width - left) / (width - left - right)); look(at); },
-    onkeydown: (e) => { const by = { ArrowRight: 1, ArrowLeft: -1 }[e.key]; if (by) { e.preventDefault(); at = Math.max(0, Math.min(m.at_s.length - 1, at + by)); look(at); } },
-  });
+  looked(chart, width, left, right, step, (s) => look(nearest(s)), (by) => { if (by) look(Math.max(0, Math.min(m.at_s.length - 1, at + by))); return by; });
   look(peak);
   const differs = Math.abs(base[peak] / d.memory.peak_bytes - 1) > 0.005;
-  return [make("h3", {}, `The peak is at ${d.memory.peak_at}`), differs ? make("p", { class: "note" }, `The curve adds up live tensors, operation after operation. The compiler's own layout needs ${bytes(d.memory.peak_bytes)}.`) : null, make("figure", {}, chart), keyList([...parts.map(([, name, colour]) => [name, colour]), [`capacity ${bytes(capacity)}`, "ink"]]), said, stages, peakTable(d)];
+  return [make("h3", {}, `The peak is at ${d.memory.peak_at}`), differs ? make("p", { class: "note" }, `The curve adds up live tensors, operation after operation. The compiler's own layout needs ${bytes(d.memory.peak_bytes)}.`) : null, make("figure", {}, chart), keyList([...parts.map(([, name, colour]) => [name, colour]), [`capacity ${bytes(capacity)}`, "ink"]]), said, stages, buffers.box];
 };
 const stageBars = (pipeline, capacity) => {
   const most = 1.04 * Math.max(capacity, ...pipeline.stage_peak_bytes), share = (b) => (100 * b / most).toFixed(1) + "%";

@@ -22,6 +22,10 @@ from browser import MEASURE, Browser, find_chromium  # noqa: E402
 SLOWEST_CHANGE_MS = 50
 T5 = "#model=t5_1_0_11B&topology=v4-512&model_parallel_submesh=4,2,2,1&batch_size=896&num_microbatches=4&optimizer=adamw&task_feature_lengths=512,512"
 PIPELINE = "#model=llama3_70b&topology=h100:64x8&software=megatron&num_partitions=8&pipeline_stages=4&batch_size=512&num_microbatches=32&optimizer=adamw&task_feature_lengths=4096"
+# The pointer over the first chart of the view, at shares of its width and height.
+MOVE = """const move = (right, down) => { const chart = document.querySelector("#view svg"), box = chart.getBoundingClientRect();
+  chart.dispatchEvent(new PointerEvent("pointermove", { clientX: box.left + right * box.width, clientY: box.top + down * box.height, bubbles: true })); };
+"""
 # From a click to the frame behind the new verdict.
 CHANGE = """
 (async () => {
@@ -257,8 +261,17 @@ def knobs(browser, served):
     expect("a key that nothing is known around says why", "document.querySelector('.reason').textContent.includes('pipeline_stages')")
     visit(browser, served.address + T5 + "&train_tokens=1T&device_hour_price=3.22")
     expect("a price is in the verdict", "document.querySelector('.facts').textContent.includes('price of the training')")
+    visit(browser, served.address + T5)
+    browser.evaluate(MOVE + "move(0.03, 0.5)")
+    expect("the pointer lists the buffers of its time", "/Buffers at [0-9.]+ ms \\(encoder/.test(document.querySelector('#buffers').textContent) && document.querySelectorAll('#buffers tr').length > 8")
+    browser.evaluate("document.querySelector('#view svg').focus()")
+    press(browser, "ArrowRight", "ArrowRight", 39)
+    expect("the keyboard moves the pointer", "document.querySelector('.said').textContent.includes('GiB at')")
     visit(browser, served.address + PIPELINE)
-    expect("microbatches in flight of a pipeline", "document.querySelector('#view').textContent.includes('Microbatches in flight: stage 0 holds 4')")
+    expect("microbatches in flight of a pipeline", "document.querySelector('#view').textContent.includes('at most 4 microbatches in flight on the first')")
+    browser.evaluate(MOVE + "move(0.5, 0.35)")
+    expect("the pointer lists the buffers of a stage", "/Buffers at .* stage 1, [0-9.]+ microbatches in flight/.test(document.querySelector('#buffers').textContent)")
+    expect("and says what runs", "document.querySelector('.said').textContent.includes('Stage 1 at')")
     return found
 
 
