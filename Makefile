@@ -219,7 +219,7 @@ $(BUILD)/exec/%.o: include_paths += $(executor_paths)
 $(BUILD)/exec/comm.o: include_paths += $(rank_paths)
 
 $(BUILD)/tests/test_sessions: $(BUILD)/library/library.o
-$(BUILD)/tests/test_cycles $(BUILD)/tests/test_partition $(BUILD)/tests/test_sharded: $(filter-out $(BUILD)/lab/lab_table.o,$(lab_objects))
+$(BUILD)/tests/test_cycles $(BUILD)/tests/test_partition $(BUILD)/tests/test_plots $(BUILD)/tests/test_sharded: $(filter-out $(BUILD)/lab/lab_table.o,$(lab_objects))
 $(BUILD)/tests/%: $(BUILD)/tests/%.o $(BUILD)/libmeshwright.a
 	$(call say,link $@)$(link) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(executor_libraries) $(libraries) -lcmocka
 

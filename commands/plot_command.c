@@ -15,71 +15,34 @@ struct question {
 typedef enum base_status draw_document(struct base_arena *arena, const struct plots_request *request,
                                        struct plots_picture *out, struct base_error *error);
 
-/* A chart of a sweep's table, in which it may find nothing to draw. */
-static enum base_status draw_table(const struct question *q,
-                                   enum base_status (*draw)(struct base_arena *arena,
-                                                            const struct plots_comparison *comparison,
-                                                            enum plots_format format, double width_px,
-                                                            struct plots_picture *out, struct base_error *error),
-                                   struct plots_picture *out, struct base_error *error)
-{
-    struct plots_comparison comparison;
-    BASE_TRY(plots_comparison_read(q->context->arena, q->inputs[0], &comparison, error));
-    enum base_status status = draw(q->context->arena, &comparison, q->format, 0, out, error);
-    return status == BASE_OK ? status : base_fail_in(error, "%s", q->inputs[0]);
-}
-
-static enum base_status draw_comparison(const struct question *q, struct plots_picture *out, struct base_error *error)
-{
-    return draw_table(q, plots_comparison_draw, out, error);
-}
-
-static enum base_status draw_trust(const struct question *q, struct plots_picture *out, struct base_error *error)
-{
-    return draw_table(q, plots_trust, out, error);
-}
-
-static enum base_status draw_parity(const struct question *q, struct plots_picture *out, struct base_error *error)
-{
-    return draw_table(q, plots_parity, out, error);
-}
-
 #define PLAN_OR_ANSWER "PLAN, or ANSWER.json of predict --detail"
 
-/* A chart is a row here and a file in plots/: either it reads its input itself, or it draws a document. */
+/* A chart is a row here and a file in plots/. */
 static const struct kind {
-    const char *name, *input, *answers;
-    enum base_status (*read)(const struct question *question, struct plots_picture *out, struct base_error *error);
+    const char *name, *input, *answers; /* answers: the question, for a reader */
     commands_make_document *document;
     draw_document *draw;
     int input_count;
 } kinds[] = {
-    {"comparison", "RESULT.csv of sweep",
-     "how far are predictions from measurements, and are the out-of-memory verdicts right?", draw_comparison, NULL,
-     NULL, 1},
-    {"parity", "RESULT.csv of sweep", "do faster predictions run faster, and by as much?", draw_parity, NULL, NULL, 1},
-    {"trust", "RESULT.csv of sweep", "for which kinds of plan can predictions be trusted?", draw_trust, NULL, NULL, 1},
-    {"pareto", "TUNED.json of tune --pareto --json", "how much speed does memory buy?", NULL, commands_saved_document,
+    {"pareto", "TUNED.json of tune --pareto --json", "how much speed does memory buy?", commands_saved_document,
      plots_pareto, 1},
     {"latency", "TUNED.json of tune --objective latency_s --json", "how much latency do more tokens per second cost?",
-     NULL, commands_saved_document, plots_latency, 1},
-    {"sensitivity", "PLAN, or TUNED.json of tune --json", "how much does each choice of the plan matter?", NULL,
+     commands_saved_document, plots_latency, 1},
+    {"sensitivity", "PLAN, or TUNED.json of tune --json", "how much does each choice of the plan matter?",
      commands_choices_document, plots_sensitivity, 1},
-    {"memory", PLAN_OR_ANSWER, "memory of a device over time, and its peak", NULL, commands_answer_document,
-     plots_memory, 1},
-    {"time", PLAN_OR_ANSWER, "what bounds the step?", NULL, commands_answer_document, plots_time, 1},
-    {"operations", PLAN_OR_ANSWER, "which operations take the time?", NULL, commands_answer_document, plots_operations,
-     1},
-    {"roofline", PLAN_OR_ANSWER, "which operations are bound by memory, and how far below its roof is each?", NULL,
+    {"memory", PLAN_OR_ANSWER, "memory of a device over time, and its peak", commands_answer_document, plots_memory, 1},
+    {"time", PLAN_OR_ANSWER, "what bounds the step?", commands_answer_document, plots_time, 1},
+    {"operations", PLAN_OR_ANSWER, "which operations take the time?", commands_answer_document, plots_operations, 1},
+    {"roofline", PLAN_OR_ANSWER, "which operations are bound by memory, and how far below its roof is each?",
      commands_answer_document, plots_roofline, 1},
-    {"schedule", PLAN_OR_ANSWER, "when does each pipeline stage run each microbatch, and when does it wait?", NULL,
+    {"schedule", PLAN_OR_ANSWER, "when does each pipeline stage run each microbatch, and when does it wait?",
      commands_answer_document, plots_schedule, 1},
-    {"batch", "PLAN", "how do batch and microbatches change the speed, and where does memory end?", NULL,
+    {"batch", "PLAN", "how do batch and microbatches change the speed, and where does memory end?",
      commands_batch_document, plots_batch, 1},
-    {"scaling", "PLAN", "how much speed does a larger slice buy?", NULL, commands_scaling_document, plots_scaling, 1},
-    {"mesh", "PLAN, or MESH.json of mesh", "which device has which rank on each axis?", NULL, commands_mesh_document,
+    {"scaling", "PLAN", "how much speed does a larger slice buy?", commands_scaling_document, plots_scaling, 1},
+    {"mesh", "PLAN, or MESH.json of mesh", "which device has which rank on each axis?", commands_mesh_document,
      plots_mesh, 1},
-    {"difference", "PLAN PLAN, or answers", "what changes from one plan to the other?", NULL, commands_answer_document,
+    {"difference", "PLAN PLAN, or answers", "what changes from one plan to the other?", commands_answer_document,
      plots_difference, 2},
 };
 
@@ -87,7 +50,6 @@ static enum base_status draw_kind(const struct kind *kind, const struct question
                                   struct base_error *error)
 {
     struct plots_request request = {.path = q->inputs[0], .format = q->format};
-    if (kind->read) return kind->read(q, out, error);
     BASE_TRY(kind->document(q->context, q->inputs[0], &request.document, error));
     if (kind->input_count > 1) BASE_TRY(kind->document(q->context, q->inputs[1], &request.other, error));
     return kind->draw(q->context->arena, &request, out, error);

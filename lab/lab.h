@@ -1,5 +1,5 @@
 /* Commands for developers: the partitioner, the TPU compiler's cost model, random numbers and the reader of training
- * data, each on a single question. A separate program, on which nothing depends. */
+ * data, each on a single question; charts of accuracy. A separate program, on which nothing depends. */
 #ifndef LAB_H
 #define LAB_H
 
@@ -8,7 +8,7 @@
 #include "sim/machine/machine.h"
 #include "sim/partition/partition.h"
 
-extern const struct commands_command lab_data, lab_program, lab_partition, lab_fusion, lab_random;
+extern const struct commands_command lab_data, lab_program, lab_partition, lab_fusion, lab_random, lab_accuracy;
 
 /* ---- the TPU compiler's cost model (compiler_cycles.c) ---- */
 

@@ -32,46 +32,6 @@ struct plots_request {
     double width_px; /* 0: 700 */
 };
 
-/* ---- comparison: how far are predictions from measurements, and are the out-of-memory verdicts right? ---- */
-
-enum plots_memory_verdict { PLOTS_MEMORY_UNKNOWN, PLOTS_MEMORY_FITS, PLOTS_MEMORY_EXCEEDED };
-
-/* A number that is not known is NAN. Strings belong to the arena of the request. */
-struct plots_comparison_row {
-    const char *id, *model, *topology;
-    const char *plan[SIM_KEY_COUNT]; /* as the table spells them, in the order of plots_plan_key; "" where the default
-                                        is shown */
-    double measured_step_s, predicted_step_s;
-    double measured_tokens_per_s, predicted_tokens_per_s;
-    double measured_peak_memory_bytes, predicted_peak_memory_bytes; /* of one device */
-    enum plots_memory_verdict measured, predicted;
-    const char *error; /* why there is no prediction; "" */
-};
-
-struct plots_comparison {
-    const struct plots_comparison_row *rows;
-    int count;
-};
-
-/* Reads the table that `meshwright sweep` writes. BASE_INPUT, naming line and column, when a column is missing, a cell
- * is no number, or there is no row. */
-enum base_status plots_comparison_read(struct base_arena *arena, const char *path, struct plots_comparison *out,
-                                       struct base_error *error);
-/* Up to 60 rows get a pair of bars each; more are drawn as plots_parity draws them. At least one row. */
-enum base_status plots_comparison_draw(struct base_arena *arena, const struct plots_comparison *comparison,
-                                       enum plots_format format, double width_px, struct plots_picture *out,
-                                       struct base_error *error);
-
-/* Errors of step time by kind of plan; width_px 0: 700. BASE_INPUT: no row is measured and predicted. */
-enum base_status plots_trust(struct base_arena *arena, const struct plots_comparison *comparison,
-                             enum plots_format format, double width_px, struct plots_picture *out,
-                             struct base_error *error);
-
-/* Predicted against measured tokens per second; as plots_trust. */
-enum base_status plots_parity(struct base_arena *arena, const struct plots_comparison *comparison,
-                              enum plots_format format, double width_px, struct plots_picture *out,
-                              struct base_error *error);
-
 /* ---- a prediction: output of `predict --detail --json` ---- */
 
 /* Memory of one device over the step. */

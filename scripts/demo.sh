@@ -6,7 +6,7 @@ folder=$2
 mkdir -p "$folder"
 "$program" sweep examples/tpu_v4_tuning.csv --out "$folder/result.csv"
 for picture in svg png; do
-    "$program" plot comparison "$folder/result.csv" --out "$folder/comparison.$picture"
+    "$program-lab" accuracy comparison "$folder/result.csv" --out "$folder/comparison.$picture"
 done
 printf '\nThe table with its predictions: %s/result.csv\n' "$folder"
 printf 'Predicted beside measured:      %s/comparison.svg and %s/comparison.png\n' "$folder" "$folder"

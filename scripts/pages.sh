@@ -67,10 +67,7 @@ for kind in memory time operations roofline batch scaling mesh; do put_chart $ki
 put_chart mesh examples/tiny_local_4.json
 sed 's/\[4, 2, 2, 1\]/[2, 2, 2, 1]/' examples/t5_11b_v4_512.json >half.json
 put_chart difference examples/t5_11b_v4_512.json half.json
-"$program" sweep examples/tpu_v4_tuning.csv --out result.csv >/dev/null
 for kind in pareto sensitivity; do put_chart $kind tuned.json; done
-for kind in trust parity; do put_chart $kind result.csv; done
-put_chart comparison result.csv
 
 if command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null; then
     for page in *.html; do

@@ -13,7 +13,7 @@ trap 'rm -rf "$work"' EXIT
 # The command of a picture; its --out comes behind it.
 draw() { # NAME FILE
     case $1 in
-    comparison) "$program" plot comparison "$work/result.csv" --out "$2" ;;
+    comparison) "$program-lab" accuracy comparison "$work/result.csv" --out "$2" ;;
     memory) "$program" plot memory examples/t5_11b_v4_512.json --out "$2" ;;
     esac >/dev/null
 }

@@ -245,5 +245,5 @@ awk -F, 'BEGIN { n = 0 }
         printf "torus: %d plans; communication predicted within %.1f %%, steps within %.1f %% (means); %d of %d pairs in order\n", n, 100 * c / n, 100 * s / n, right, pairs
     }' "$folder/torus.csv"
 "$program" sweep "$folder/runs.csv" --profile "$folder/torus_profile.json" --out "$folder/swept.csv" >/dev/null &&
-    "$program" plot comparison "$folder/swept.csv" --out "$folder/torus.svg" >/dev/null && echo "torus: chart $folder/torus.svg"
+    "$program-lab" accuracy comparison "$folder/swept.csv" --out "$folder/torus.svg" >/dev/null && echo "torus: chart $folder/torus.svg"
 [ -z "$failed" ]

@@ -1,8 +1,8 @@
 /* Tests of plots/ and of the command `plot`: what a picture must hold, words that stay apart, input that means harm. */
 #include "tests/pictures.h"
 
-#include "commands/commands.h"
-#include "plots/comparison.h"
+#include "lab/comparison.h"
+#include "lab/lab.h"
 
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -12,28 +12,28 @@ static const char table_path[] = "tests/data/comparison.csv";
 
 /* ---- helpers ---- */
 
-static struct plots_comparison read_table(struct base_arena *arena)
+static struct lab_comparison read_table(struct base_arena *arena)
 {
     struct base_error error;
-    struct plots_comparison comparison;
-    assert_ok(plots_comparison_read(arena, table_path, &comparison, &error), &error);
+    struct lab_comparison comparison;
+    assert_ok(lab_comparison_read(arena, table_path, &comparison, &error), &error);
     return comparison;
 }
 
-static struct base_text draw(struct base_arena *arena, const struct plots_comparison *comparison,
+static struct base_text draw(struct base_arena *arena, const struct lab_comparison *comparison,
                              enum plots_format format)
 {
     struct base_error error;
     struct plots_picture picture;
-    assert_ok(plots_comparison_draw(arena, comparison, format, 0, &picture, &error), &error);
+    assert_ok(lab_comparison_draw(arena, comparison, format, 0, &picture, &error), &error);
     return picture.bytes;
 }
 
 /* A table of count rows with all kinds of outcome, in sections of twelve; the second section says nothing of its plans.
  */
-static struct plots_comparison make_table(struct base_arena *arena, int count, bool long_words)
+static struct lab_comparison make_table(struct base_arena *arena, int count, bool long_words)
 {
-    struct plots_comparison_row *rows = base_new(arena, struct plots_comparison_row, count);
+    struct lab_comparison_row *rows = base_new(arena, struct lab_comparison_row, count);
     struct base_random random;
     base_random_seed(&random, 17);
     char *word = memset(base_alloc(arena, 301, 1), 'W', 300);
@@ -41,8 +41,8 @@ static struct plots_comparison make_table(struct base_arena *arena, int count, b
         double step_s = 0.1 + (double)base_random_below(&random, 1000) / 250,
                error_frac = (double)base_random_below(&random, 400) / 1000 - 0.15;
         bool ran = i % 5 != 3, predicted = i % 11 != 7, measured = i % 13 != 5;
-        struct plots_comparison_row *row = &rows[i];
-        *row = (struct plots_comparison_row){
+        struct lab_comparison_row *row = &rows[i];
+        *row = (struct lab_comparison_row){
             .id = base_print(arena, "row-%03d", i),
             .model = long_words
                          ? base_print(arena, "decoder_only:num_layers=%d,emb_dim=512,name=%s %s", i / 12, word, word)
@@ -54,12 +54,12 @@ static struct plots_comparison make_table(struct base_arena *arena, int count, b
             .predicted_tokens_per_s = predicted ? 1e5 / step_s / (1 + error_frac) : NAN,
             .measured_peak_memory_bytes = NAN,
             .predicted_peak_memory_bytes = predicted ? 3e10 : NAN,
-            .measured = !ran       ? PLOTS_MEMORY_EXCEEDED
-                        : measured ? PLOTS_MEMORY_FITS
-                                   : PLOTS_MEMORY_UNKNOWN,
-            .predicted = !predicted   ? PLOTS_MEMORY_UNKNOWN
-                         : i % 7 == 3 ? PLOTS_MEMORY_EXCEEDED
-                                      : PLOTS_MEMORY_FITS,
+            .measured = !ran       ? LAB_MEMORY_EXCEEDED
+                        : measured ? LAB_MEMORY_FITS
+                                   : LAB_MEMORY_UNKNOWN,
+            .predicted = !predicted   ? LAB_MEMORY_UNKNOWN
+                         : i % 7 == 3 ? LAB_MEMORY_EXCEEDED
+                                      : LAB_MEMORY_FITS,
             .error = predicted    ? ""
                      : long_words ? word
                                   : "the reason",
@@ -69,7 +69,7 @@ static struct plots_comparison make_table(struct base_arena *arena, int count, b
                              : long_words ? base_print(arena, "%s%d", word, i)
                                           : base_print(arena, "%d", key < 4 ? i : key);
     }
-    return (struct plots_comparison){rows, count};
+    return (struct lab_comparison){rows, count};
 }
 
 static const char *write_temporary(struct base_arena *arena, const char *text)
@@ -86,34 +86,34 @@ static const char *write_temporary(struct base_arena *arena, const char *text)
 
 static void the_table_is_read(struct base_arena *arena)
 {
-    struct plots_comparison table = read_table(arena);
+    struct lab_comparison table = read_table(arena);
     assert_int_equal(table.count, 8);
     assert_string_equal(table.rows[0].id, "ran-slower");
     assert_string_equal(table.rows[0].plan[0], "2,4,4,1");
     assert_near(table.rows[0].predicted_step_s, 1.1, 0);
     assert_near(table.rows[2].predicted_peak_memory_bytes, 5.1e10, 0);
-    static const enum plots_memory_verdict verdicts[][2] = {
-        {PLOTS_MEMORY_FITS, PLOTS_MEMORY_FITS},         {PLOTS_MEMORY_FITS, PLOTS_MEMORY_FITS},
-        {PLOTS_MEMORY_EXCEEDED, PLOTS_MEMORY_EXCEEDED}, {PLOTS_MEMORY_EXCEEDED, PLOTS_MEMORY_FITS},
-        {PLOTS_MEMORY_FITS, PLOTS_MEMORY_EXCEEDED},     {PLOTS_MEMORY_FITS, PLOTS_MEMORY_UNKNOWN},
-        {PLOTS_MEMORY_UNKNOWN, PLOTS_MEMORY_FITS},      {PLOTS_MEMORY_UNKNOWN, PLOTS_MEMORY_UNKNOWN},
+    static const enum lab_memory_verdict verdicts[][2] = {
+        {LAB_MEMORY_FITS, LAB_MEMORY_FITS},         {LAB_MEMORY_FITS, LAB_MEMORY_FITS},
+        {LAB_MEMORY_EXCEEDED, LAB_MEMORY_EXCEEDED}, {LAB_MEMORY_EXCEEDED, LAB_MEMORY_FITS},
+        {LAB_MEMORY_FITS, LAB_MEMORY_EXCEEDED},     {LAB_MEMORY_FITS, LAB_MEMORY_UNKNOWN},
+        {LAB_MEMORY_UNKNOWN, LAB_MEMORY_FITS},      {LAB_MEMORY_UNKNOWN, LAB_MEMORY_UNKNOWN},
     };
     for (int i = 0; i < table.count; i++) {
         TEST_ROW("%s", table.rows[i].id);
         assert_int_equal(table.rows[i].measured, verdicts[i][0]);
         assert_int_equal(table.rows[i].predicted, verdicts[i][1]);
-        assert_int_equal(isnan(table.rows[i].measured_step_s), verdicts[i][0] != PLOTS_MEMORY_FITS);
+        assert_int_equal(isnan(table.rows[i].measured_step_s), verdicts[i][0] != LAB_MEMORY_FITS);
     }
 }
 
 static void missing_tokens_follow_from_the_step(struct base_arena *arena)
 {
     struct base_error error;
-    struct plots_comparison table;
+    struct lab_comparison table;
     const char *path = write_temporary(arena, "model,topology,batch_size,targets_length,measured_step_s,predicted_step_"
                                               "s,predicted_tokens_per_s,predicted_fits\n"
                                               "m,v4-8,64,512,2,4,,1\n");
-    assert_ok(plots_comparison_read(arena, path, &table, &error), &error);
+    assert_ok(lab_comparison_read(arena, path, &table, &error), &error);
     unlink(path);
     assert_near(table.rows[0].measured_tokens_per_s, 16384, 0);
     assert_near(table.rows[0].predicted_tokens_per_s, 8192, 0);
@@ -145,9 +145,9 @@ static void bad_tables_are_refused(struct base_arena *arena)
     for (int i = 0; i < BASE_COUNT(cases); i++) {
         TEST_ROW("case %d: %s", i, cases[i].part);
         struct base_error error;
-        struct plots_comparison table;
+        struct lab_comparison table;
         const char *path = write_temporary(arena, cases[i].text);
-        assert_fails(plots_comparison_read(arena, path, &table, &error), BASE_INPUT, &error, cases[i].part);
+        assert_fails(lab_comparison_read(arena, path, &table, &error), BASE_INPUT, &error, cases[i].part);
         assert_non_null(strstr(error.text, path));
         unlink(path);
     }
@@ -157,8 +157,8 @@ static void bad_tables_are_refused(struct base_arena *arena)
 
 static void the_finding_is_counted(struct base_arena *arena)
 {
-    struct plots_comparison table = read_table(arena);
-    struct plots_finding finding = plots_find(arena, &table);
+    struct lab_comparison table = read_table(arena);
+    struct lab_finding finding = lab_find(arena, &table);
     /* The errors are +10 %, -4 % and 0. */
     assert_int_equal(finding.pair_count, 3);
     assert_near(finding.mean_error_frac, 0.14 / 3, 1e-9);
@@ -169,38 +169,38 @@ static void the_finding_is_counted(struct base_arena *arena)
     assert_int_equal(finding.false_alarm_count, 1);
     assert_int_equal(finding.unpredicted_count, 2);
     assert_int_equal(finding.unmeasured_count, 2);
-    assert_string_equal(plots_finding_title(arena, &finding),
+    assert_string_equal(lab_finding_title(arena, &finding),
                         "Predicted step time is within 4.7 % of 3 measured runs on average; 1 of 2 out-of-memory "
                         "verdicts right; 1 run wrongly predicted not to fit");
 }
 
 static void a_median_of_an_even_count_is_the_middle(struct base_arena *arena)
 {
-    struct plots_comparison table = read_table(arena);
+    struct lab_comparison table = read_table(arena);
     table.count = 2;
-    struct plots_finding finding = plots_find(arena, &table);
+    struct lab_finding finding = lab_find(arena, &table);
     assert_near(finding.median_error_frac, 0.03, 1e-9);
     table.count = 1;
-    finding = plots_find(arena, &table);
-    struct plots_comparison_row died = table.rows[0];
-    died.measured = PLOTS_MEMORY_EXCEEDED;
-    assert_true(isnan(plots_step_error_frac(&died)));
-    assert_string_equal(plots_finding_title(arena, &finding),
+    finding = lab_find(arena, &table);
+    struct lab_comparison_row died = table.rows[0];
+    died.measured = LAB_MEMORY_EXCEEDED;
+    assert_true(isnan(lab_step_error_frac(&died)));
+    assert_string_equal(lab_finding_title(arena, &finding),
                         "Predicted step time is within 10.0 % of the one measured run");
 }
 
 static void a_run_that_died_without_a_prediction_is_no_wrong_verdict(struct base_arena *arena)
 {
-    struct plots_comparison table = read_table(arena);
+    struct lab_comparison table = read_table(arena);
     table.count = 1;
-    struct plots_comparison_row died = table.rows[0];
-    died.measured = PLOTS_MEMORY_EXCEEDED;
-    died.predicted = PLOTS_MEMORY_UNKNOWN;
+    struct lab_comparison_row died = table.rows[0];
+    died.measured = LAB_MEMORY_EXCEEDED;
+    died.predicted = LAB_MEMORY_UNKNOWN;
     table.rows = &died;
-    struct plots_finding finding = plots_find(arena, &table);
+    struct lab_finding finding = lab_find(arena, &table);
     assert_int_equal(finding.exceeded_count, 0);
     assert_int_equal(finding.unpredicted_count, 1);
-    assert_string_equal(plots_finding_title(arena, &finding), "No plan has both a prediction and a measurement");
+    assert_string_equal(lab_finding_title(arena, &finding), "No plan has both a prediction and a measurement");
 }
 
 static void percents_have_a_sign(struct base_arena *arena)
@@ -212,19 +212,19 @@ static void percents_have_a_sign(struct base_arena *arena)
         {0.0523, "+5.2 %"}, {-0.0523, "−5.2 %"}, {0.0001, "0.0 %"}, {-0.0001, "0.0 %"},
         {1.5, "+150 %"},    {99, "+9900 %"},     {1e6, ">9999 %"},
     };
-    for (int i = 0; i < BASE_COUNT(cases); i++) assert_string_equal(plots_percent(arena, cases[i].frac), cases[i].text);
+    for (int i = 0; i < BASE_COUNT(cases); i++) assert_string_equal(lab_percent(arena, cases[i].frac), cases[i].text);
 }
 
 static void models_are_said_by_their_sizes(struct base_arena *arena)
 {
     const char *rest;
-    assert_string_equal(plots_model_words(arena, "decoder_only:emb_dim=8,vocab_size=9,num_layers=3", &rest),
+    assert_string_equal(lab_model_words(arena, "decoder_only:emb_dim=8,vocab_size=9,num_layers=3", &rest),
                         "decoder_only: 3 layers, emb_dim 8");
     assert_string_equal(rest, "vocab_size=9");
-    assert_string_equal(plots_model_words(arena, "t5_1_0_11B", &rest), "t5_1_0_11B");
+    assert_string_equal(lab_model_words(arena, "t5_1_0_11B", &rest), "t5_1_0_11B");
     assert_string_equal(rest, "");
-    assert_string_equal(plots_model_words(arena, "@dir:a=b/model.json", &rest), "@dir:a=b/model.json");
-    assert_string_equal(plots_model_words(arena, "odd:a=1", &rest), "odd");
+    assert_string_equal(lab_model_words(arena, "@dir:a=b/model.json", &rest), "@dir:a=b/model.json");
+    assert_string_equal(lab_model_words(arena, "odd:a=1", &rest), "odd");
     assert_string_equal(rest, "a=1");
 }
 
@@ -232,7 +232,7 @@ static void models_are_said_by_their_sizes(struct base_arena *arena)
 
 static void every_row_is_in_the_picture(struct base_arena *arena)
 {
-    struct plots_comparison table = read_table(arena);
+    struct lab_comparison table = read_table(arena);
     const char *svg = draw(arena, &table, PLOTS_SVG).data;
     for (int i = 0; i < table.count; i++) {
         TEST_ROW("%s", table.rows[i].id);
@@ -259,7 +259,7 @@ static void every_row_is_in_the_picture(struct base_arena *arena)
 
 static void names_are_escaped(struct base_arena *arena)
 {
-    struct plots_comparison table = read_table(arena);
+    struct lab_comparison table = read_table(arena);
     const char *svg = draw(arena, &table, PLOTS_SVG).data;
     assert_null(strstr(svg, "<&>"));
     assert_null(strstr(svg, "<others>"));
@@ -277,7 +277,7 @@ static void the_same_table_gives_the_same_bytes(struct base_arena *arena)
         enum plots_format format;
         const char *beginning;
     } cases[] = {{PLOTS_SVG, "<?xml"}, {PLOTS_PDF, "%PDF-"}, {PLOTS_PNG, "\x89PNG"}};
-    struct plots_comparison small = read_table(arena), large = make_table(arena, 100, false);
+    struct lab_comparison small = read_table(arena), large = make_table(arena, 100, false);
     for (int i = 0; i < BASE_COUNT(cases); i++) {
         TEST_ROW("format %s", cases[i].beginning);
         struct base_text first = draw(arena, &small, cases[i].format), between = draw(arena, &large, cases[i].format),
@@ -296,14 +296,14 @@ static void words_stay_apart_and_on_the_page(struct base_arena *arena)
         for (int long_words = 0; long_words < 2; long_words++) {
             TEST_ROW("%d rows%s", counts[i], long_words ? ", long words" : "");
             struct plots_canvas canvas = {.arena = arena};
-            struct plots_comparison table = make_table(arena, counts[i], long_words);
-            plots_comparison_bars(&canvas, &table);
+            struct lab_comparison table = make_table(arena, counts[i], long_words);
+            lab_comparison_bars(&canvas, &table);
             pictures_check_words(&canvas);
         }
     TEST_ROW("the table of the tests");
     struct plots_canvas canvas = {.arena = arena};
-    struct plots_comparison table = read_table(arena);
-    plots_comparison_bars(&canvas, &table);
+    struct lab_comparison table = read_table(arena);
+    lab_comparison_bars(&canvas, &table);
     pictures_check_words(&canvas);
 }
 
@@ -313,8 +313,8 @@ static void rows_can_be_told_apart(struct base_arena *arena)
     for (int long_words = 0; long_words < 2; long_words++) {
         TEST_ROW("%s words", long_words ? "long" : "short");
         struct plots_canvas canvas = {.arena = arena};
-        struct plots_comparison table = make_table(arena, 24, long_words);
-        plots_comparison_bars(&canvas, &table);
+        struct lab_comparison table = make_table(arena, 24, long_words);
+        lab_comparison_bars(&canvas, &table);
         int ids = 0;
         for (int i = 0; i < canvas.mark_count; i++)
             ids += canvas.marks[i].kind == PLOTS_TEXT && !strncmp(canvas.marks[i].text, "row-", 4);
@@ -355,25 +355,25 @@ static void bars_stand_in_the_order_of_speed(struct base_arena *arena)
 {
     static const double speeds[] = {200, 500, NAN, 300, NAN};
     static const char *const order[] = {"row-1", "row-3", "row-0", "row-4", "row-2"};
-    struct plots_comparison_row rows[BASE_COUNT(speeds)];
+    struct lab_comparison_row rows[BASE_COUNT(speeds)];
     for (int i = 0; i < BASE_COUNT(speeds); i++) {
-        rows[i] = (struct plots_comparison_row){.id = base_print(arena, "row-%d", i),
-                                                .model = "m",
-                                                .topology = "v4-8",
-                                                .measured_tokens_per_s = speeds[i],
-                                                .predicted_tokens_per_s = 250,
-                                                .measured_step_s = 1 / speeds[i],
-                                                .predicted_step_s = 1.0 / 250,
-                                                .measured = i == 2   ? PLOTS_MEMORY_EXCEEDED
-                                                            : i == 4 ? PLOTS_MEMORY_UNKNOWN
-                                                                     : PLOTS_MEMORY_FITS,
-                                                .predicted = PLOTS_MEMORY_FITS,
-                                                .error = ""};
+        rows[i] = (struct lab_comparison_row){.id = base_print(arena, "row-%d", i),
+                                              .model = "m",
+                                              .topology = "v4-8",
+                                              .measured_tokens_per_s = speeds[i],
+                                              .predicted_tokens_per_s = 250,
+                                              .measured_step_s = 1 / speeds[i],
+                                              .predicted_step_s = 1.0 / 250,
+                                              .measured = i == 2   ? LAB_MEMORY_EXCEEDED
+                                                          : i == 4 ? LAB_MEMORY_UNKNOWN
+                                                                   : LAB_MEMORY_FITS,
+                                              .predicted = LAB_MEMORY_FITS,
+                                              .error = ""};
         for (int key = 0; key < SIM_KEY_COUNT; key++) rows[i].plan[key] = "";
     }
     struct plots_canvas canvas = {.arena = arena};
-    struct plots_comparison table = {rows, BASE_COUNT(speeds)};
-    plots_comparison_bars(&canvas, &table);
+    struct lab_comparison table = {rows, BASE_COUNT(speeds)};
+    lab_comparison_bars(&canvas, &table);
     int seen = 0;
     for (int i = 0; i < canvas.mark_count; i++) {
         if (canvas.marks[i].kind != PLOTS_TEXT || strncmp(canvas.marks[i].text, "row-", 4) != 0) continue;
@@ -386,49 +386,49 @@ static void bars_stand_in_the_order_of_speed(struct base_arena *arena)
 /* Every pair is a dot, where its two speeds say, and the title counts those that are near. */
 static void a_parity_chart_holds_every_pair(struct base_arena *arena)
 {
-    struct plots_comparison table = make_table(arena, 300, false);
+    struct lab_comparison table = make_table(arena, 300, false);
     struct plots_picture picture;
     struct base_error error;
     int pairs = 0, near = 0;
     for (int i = 0; i < table.count; i++) {
-        const struct plots_comparison_row *row = &table.rows[i];
+        const struct lab_comparison_row *row = &table.rows[i];
         const double frac = row->predicted_step_s / row->measured_step_s - 1;
-        if (isnan(frac) || row->measured == PLOTS_MEMORY_EXCEEDED) continue;
+        if (isnan(frac) || row->measured == LAB_MEMORY_EXCEEDED) continue;
         pairs++;
         near += fabs(frac) <= 0.1;
     }
-    assert_ok(plots_parity(arena, &table, PLOTS_SVG, 0, &picture, &error), &error);
+    assert_ok(lab_parity(arena, &table, PLOTS_SVG, 0, &picture, &error), &error);
     assert_int_equal(pictures_count(picture.bytes.data, "<circle"), pairs);
     const char *beginning = base_print(arena, "%d of %d predicted step times are within 10 %%", near, pairs);
     assert_memory_equal(picture.title, beginning, strlen(beginning));
     table.count = 0;
-    assert_fails(plots_parity(arena, &table, PLOTS_SVG, 0, &picture, &error), BASE_INPUT, &error, "nothing to draw");
+    assert_fails(lab_parity(arena, &table, PLOTS_SVG, 0, &picture, &error), BASE_INPUT, &error, "nothing to draw");
 }
 
 /* Errors are those of step times, where speeds are unknown, too, and a long model's name does not hide how many rows.
  */
 static void a_trust_chart_counts_step_times(struct base_arena *arena)
 {
-    static const struct plots_comparison_row of_step = {.id = "a",
-                                                        .model = "decoder_only:emb_dim=8192,num_heads=64,num_layers=64,"
-                                                                 "mlp_dim=32768,vocab_size=32128,head_dim=128",
-                                                        .topology = "v4-512",
-                                                        .measured_step_s = 1,
-                                                        .predicted_step_s = 1.25,
-                                                        .measured_tokens_per_s = NAN,
-                                                        .predicted_tokens_per_s = 4,
-                                                        .measured_peak_memory_bytes = NAN,
-                                                        .predicted_peak_memory_bytes = NAN,
-                                                        .measured = PLOTS_MEMORY_FITS,
-                                                        .predicted = PLOTS_MEMORY_FITS,
-                                                        .error = ""};
-    struct plots_comparison_row rows[] = {of_step, of_step, of_step};
-    struct plots_comparison table = {rows, BASE_COUNT(rows)};
+    static const struct lab_comparison_row of_step = {.id = "a",
+                                                      .model = "decoder_only:emb_dim=8192,num_heads=64,num_layers=64,"
+                                                               "mlp_dim=32768,vocab_size=32128,head_dim=128",
+                                                      .topology = "v4-512",
+                                                      .measured_step_s = 1,
+                                                      .predicted_step_s = 1.25,
+                                                      .measured_tokens_per_s = NAN,
+                                                      .predicted_tokens_per_s = 4,
+                                                      .measured_peak_memory_bytes = NAN,
+                                                      .predicted_peak_memory_bytes = NAN,
+                                                      .measured = LAB_MEMORY_FITS,
+                                                      .predicted = LAB_MEMORY_FITS,
+                                                      .error = ""};
+    struct lab_comparison_row rows[] = {of_step, of_step, of_step};
+    struct lab_comparison table = {rows, BASE_COUNT(rows)};
     struct plots_picture picture;
     struct base_error error;
     for (int i = 0; i < table.count; i++)
         for (int k = 0; k < SIM_KEY_COUNT; k++) rows[i].plan[k] = "";
-    assert_ok(plots_trust(arena, &table, PLOTS_SVG, 0, &picture, &error), &error);
+    assert_ok(lab_trust(arena, &table, PLOTS_SVG, 0, &picture, &error), &error);
     assert_string_equal(picture.title,
                         "Half of 3 predicted step times are within 25.0 %, nine in ten within 25.0 %"); /* speeds: 20 */
     assert_non_null(strstr(picture.bytes.data, "(3)<"));
@@ -439,32 +439,32 @@ static void one_is_no_plural(struct base_arena *arena)
 {
     static const char *const counts[][2] = {{"1", "1 microbatch"}, {"4", "4 microbatches"}, {"12", "12 microbatches"}};
     int place = 0;
-    while (strcmp(plots_plan_key(place)->chart.after, " microbatches") != 0) place++;
+    while (strcmp(lab_plan_key(place)->chart.after, " microbatches") != 0) place++;
     for (int i = 0; i < BASE_COUNT(counts); i++) {
-        struct plots_comparison_row row = {.id = ""};
+        struct lab_comparison_row row = {.id = ""};
         struct base_text text = {.arena = arena};
         row.plan[place] = counts[i][0];
-        plots_put_key(&text, &row, place, "");
+        lab_put_key(&text, &row, place, "");
         assert_string_equal(text.data, i ? counts[i][1] : "1 microbatch");
     }
 }
 
 static void many_rows_are_dots_with_all_verdicts_counted(struct base_arena *arena)
 {
-    struct plots_comparison table = make_table(arena, 300, false);
-    const struct plots_finding finding = plots_find(arena, &table);
+    struct lab_comparison table = make_table(arena, 300, false);
+    const struct lab_finding finding = lab_find(arena, &table);
     struct base_text svg = draw(arena, &table, PLOTS_SVG);
     int dots = 0;
     for (int i = 0; i < table.count; i++) {
         const double ratio = table.rows[i].predicted_tokens_per_s / table.rows[i].measured_tokens_per_s;
-        dots += isfinite(ratio) && table.rows[i].measured != PLOTS_MEMORY_EXCEEDED;
+        dots += isfinite(ratio) && table.rows[i].measured != LAB_MEMORY_EXCEEDED;
     }
     assert_int_equal(pictures_count(svg.data, "<circle"), dots);
     assert_non_null(strstr(svg.data, base_print(arena, "of %d that", finding.exceeded_count)));
 }
 
 /* Draws with an arena whose allocation of that number fails (0: none does). Returns how many there were. */
-static int64_t draw_until(const struct plots_comparison *table, enum plots_format format, int64_t fail_after_count)
+static int64_t draw_until(const struct lab_comparison *table, enum plots_format format, int64_t fail_after_count)
 {
     jmp_buf exhausted;
     struct base_arena small = {.exhausted = &exhausted, .fail_after_count = fail_after_count};
@@ -478,7 +478,7 @@ static int64_t draw_until(const struct plots_comparison *table, enum plots_forma
  * during and after the rendering: all of them fail once, of the others every seventh. */
 static void an_arena_that_runs_out_leaves_nothing_behind(struct base_arena *arena)
 {
-    struct plots_comparison table = make_table(arena, 3, false);
+    struct lab_comparison table = make_table(arena, 3, false);
     for (int format = PLOTS_SVG; format <= PLOTS_PNG; format++) {
         int64_t count = draw_until(&table, (enum plots_format)format, 0);
         assert_true(count > 100);
@@ -579,8 +579,8 @@ static void logarithmic_ticks_are_within(struct base_arena *arena)
 
 /* ---- the command ---- */
 
-static enum base_status run_plot(struct base_arena *arena, const char *const *words, bool json, struct base_text *out,
-                                 struct base_error *error)
+static enum base_status run_accuracy(struct base_arena *arena, const char *const *words, bool json,
+                                     struct base_text *out, struct base_error *error)
 {
     struct base_arguments arguments;
     struct commands_context context = {.arena = arena, .json = json};
@@ -588,10 +588,10 @@ static enum base_status run_plot(struct base_arena *arena, const char *const *wo
     while (words[count]) count++;
     *out = (struct base_text){.arena = arena};
     int option_count;
-    const struct base_option *options = commands_options(arena, &commands_plot, &option_count);
-    BASE_TRY(base_arguments_parse(arena, options, option_count, commands_plot.positional_limit, count, words,
-                                  &arguments, error));
-    return commands_plot.run(&context, &arguments, out, error);
+    const struct base_option *options = commands_options(arena, &lab_accuracy, &option_count);
+    BASE_TRY(base_arguments_parse(arena, options, option_count, lab_accuracy.positional_limit, count, words, &arguments,
+                                  error));
+    return lab_accuracy.run(&context, &arguments, out, error);
 }
 
 static void the_command_refuses_what_it_must(struct base_arena *arena)
@@ -603,8 +603,8 @@ static void the_command_refuses_what_it_must(struct base_arena *arena)
     } cases[] = {
         {{NULL}, BASE_USAGE, "comparison"},
         {{"nothing", table_path, "--out", "/tmp/x.svg"}, BASE_USAGE, "comparison"},
-        {{"comparison", "--out", "/tmp/x.svg"}, BASE_USAGE, "INPUT is missing"},
-        {{"comparison", table_path}, BASE_USAGE, "--out is missing"},
+        {{"comparison", "--out", "/tmp/x.svg"}, BASE_USAGE, "RESULT.csv"},
+        {{"comparison", table_path}, BASE_USAGE, "--out"},
         {{"comparison", table_path, "--out", "/tmp/x.gif"}, BASE_INPUT, ".svg"},
         {{"comparison", table_path, "--out", "svg"}, BASE_INPUT, ".svg"},
         {{"comparison", "tests/data/no_such_table.csv", "--out", "/tmp/x.svg"}, BASE_INPUT, "no_such_table.csv"},
@@ -614,7 +614,7 @@ static void the_command_refuses_what_it_must(struct base_arena *arena)
         TEST_ROW("case %d", i);
         struct base_error error;
         struct base_text out;
-        assert_fails(run_plot(arena, cases[i].words, false, &out, &error), cases[i].status, &error, cases[i].part);
+        assert_fails(run_accuracy(arena, cases[i].words, false, &out, &error), cases[i].status, &error, cases[i].part);
         assert_int_equal(out.length, 0);
     }
 }
@@ -632,7 +632,7 @@ static void the_command_writes_a_picture(struct base_arena *arena)
         struct base_text out;
         struct stat status;
         const struct base_json *document;
-        assert_ok(run_plot(arena, words, true, &out, &error), &error);
+        assert_ok(run_accuracy(arena, words, true, &out, &error), &error);
         assert_ok(base_json_parse(arena, out.data, out.length, &document, &error), &error);
         assert_string_equal(base_json_get(document, "file")->string, path);
         assert_near(base_json_get(document, "row_count")->number, 8, 0);

@@ -1,6 +1,6 @@
 /* Predicted against measured speed, a dot a run: on the diagonal where they agree, above it where the prediction is too
  * fast. Both axes are the same, so that no error looks smaller than it is. */
-#include "plots/comparison.h"
+#include "lab/comparison.h"
 #include "plots/search_document.h"
 
 #include <math.h>
@@ -14,33 +14,33 @@ static const struct plots_look band_look = {PLOTS_GRID, 0.45, 0, false}, exact_l
                                far_look = {PLOTS_ALARM, 1, 0.9, false};
 
 struct parity {
-    const struct plots_comparison_row **rows; /* measured and predicted */
+    const struct lab_comparison_row **rows; /* measured and predicted */
     int count, far_count;
     double low, high, widest_frac; /* speeds; the error that is largest, by its size */
     struct plots_frame frame;
 };
 
-static double ratio_of(const struct plots_comparison_row *row)
+static double ratio_of(const struct lab_comparison_row *row)
 {
     return row->predicted_tokens_per_s / row->measured_tokens_per_s;
 }
 
-static bool is_far(const struct plots_comparison_row *row)
+static bool is_far(const struct lab_comparison_row *row)
 {
-    return plots_error_is_large(plots_step_error_frac(row)); /* of step time, as everywhere */
+    return lab_error_is_large(lab_step_error_frac(row)); /* of step time, as everywhere */
 }
 
-static void read_rows(struct base_arena *arena, const struct plots_comparison *comparison, struct parity *p)
+static void read_rows(struct base_arena *arena, const struct lab_comparison *comparison, struct parity *p)
 {
-    p->rows = base_new(arena, const struct plots_comparison_row *, comparison->count);
+    p->rows = base_new(arena, const struct lab_comparison_row *, comparison->count);
     p->low = HUGE_VAL;
     for (int i = 0; i < comparison->count; i++) {
-        const struct plots_comparison_row *row = &comparison->rows[i];
+        const struct lab_comparison_row *row = &comparison->rows[i];
         const double ratio = ratio_of(row);
-        if (!isfinite(ratio) || !(ratio > 0) || row->measured == PLOTS_MEMORY_EXCEEDED) continue;
+        if (!isfinite(ratio) || !(ratio > 0) || row->measured == LAB_MEMORY_EXCEEDED) continue;
         p->rows[p->count++] = row;
         p->far_count += is_far(row);
-        p->widest_frac = fmax(p->widest_frac, fabs(plots_step_error_frac(row)));
+        p->widest_frac = fmax(p->widest_frac, fabs(lab_step_error_frac(row)));
         p->low = fmin(p->low, fmin(row->measured_tokens_per_s, row->predicted_tokens_per_s));
         p->high = fmax(p->high, fmax(row->measured_tokens_per_s, row->predicted_tokens_per_s));
     }
@@ -51,8 +51,8 @@ static void draw_band(struct plots_canvas *canvas, const struct parity *p)
 {
     const struct plots_axis *x = &p->frame.x, *y = &p->frame.y;
     const double low = x->low, high = x->high,
-                 above = 1 / (1 - plots_large_error_frac), /* a step that is predicted so much too short */
-        below = 1 / (1 + plots_large_error_frac);
+                 above = 1 / (1 - lab_large_error_frac), /* a step that is predicted so much too short */
+        below = 1 / (1 + lab_large_error_frac);
     const struct plots_point corners[] = {{plots_axis_px(x, low), plots_axis_px(y, low)},
                                           {plots_axis_px(x, low), plots_axis_px(y, low * above)},
                                           {plots_axis_px(x, high / above), plots_axis_px(y, high)},
@@ -69,12 +69,12 @@ static void draw_dots(struct plots_canvas *canvas, const struct parity *p)
 {
     for (int far = 0; far < 2; far++) /* those that are far off lie on top */
         for (int i = 0; i < p->count; i++) {
-            const struct plots_comparison_row *row = p->rows[i];
+            const struct lab_comparison_row *row = p->rows[i];
             const double x = plots_axis_px(&p->frame.x, row->measured_tokens_per_s),
                          y = plots_axis_px(&p->frame.y, row->predicted_tokens_per_s);
             if (is_far(row) != far) continue;
             plots_circle(canvas, x, y, dot_px, far ? far_look : near_look);
-            plots_hover(canvas, (struct plots_box){x - 6, y - 6, 12, 12}, plots_row_words(canvas->arena, row));
+            plots_hover(canvas, (struct plots_box){x - 6, y - 6, 12, 12}, lab_row_words(canvas->arena, row));
         }
 }
 
@@ -82,28 +82,28 @@ static void draw_dots(struct plots_canvas *canvas, const struct parity *p)
 
 static int furthest_first(const void *a, const void *b)
 {
-    const struct plots_comparison_row *const *x = a, *const *y = b;
-    const double p = fabs(plots_step_error_frac(*x)), q = fabs(plots_step_error_frac(*y));
+    const struct lab_comparison_row *const *x = a, *const *y = b;
+    const double p = fabs(lab_step_error_frac(*x)), q = fabs(lab_step_error_frac(*y));
     if (p != q) return p > q ? -1 : 1;
     return (*x > *y) - (*x < *y); /* as in the table: rows lie in one array */
 }
 
 /* "4,2,2,1, batch 896, 8 microbatches": the row's differences. */
-static const char *plan_words(struct base_arena *arena, const struct plots_comparison_row *row)
+static const char *plan_words(struct base_arena *arena, const struct lab_comparison_row *row)
 {
     enum { KEYS = 3 };
     struct base_text text = {.arena = arena};
     int said = 0;
-    for (int i = 0; plots_plan_key(i) && said < KEYS; i++) {
+    for (int i = 0; lab_plan_key(i) && said < KEYS; i++) {
         if (!*row->plan[i]) continue;
-        plots_put_key(&text, row, i, said ? ", " : "");
+        lab_put_key(&text, row, i, said ? ", " : "");
         said++;
     }
     return said ? text.data : row->id;
 }
 
 static void name_dot(struct plots_canvas *canvas, const struct parity *p, struct plots_taken *taken, int number,
-                     const struct plots_comparison_row *row)
+                     const struct lab_comparison_row *row)
 {
     plots_put_label(canvas, &p->frame, taken, plots_axis_px(&p->frame.x, row->measured_tokens_per_s),
                     plots_axis_px(&p->frame.y, row->predicted_tokens_per_s), PLOTS_STRONG, PLOTS_INK,
@@ -111,18 +111,18 @@ static void name_dot(struct plots_canvas *canvas, const struct parity *p, struct
 }
 
 static void put_entry(struct plots_canvas *canvas, double x, double y, double width_px, int number,
-                      const struct plots_comparison_row *row)
+                      const struct lab_comparison_row *row)
 {
     struct base_arena *arena = canvas->arena;
     const char *rest;
     const double line_px = plots_line_height(PLOTS_SMALL);
     plots_text(canvas, x, y, PLOTS_LEFT, PLOTS_STRONG, PLOTS_INK,
-               base_print(arena, "%d   %s", number, plots_percent(arena, plots_step_error_frac(row))));
+               base_print(arena, "%d   %s", number, lab_percent(arena, lab_step_error_frac(row))));
     plots_text(canvas, x, y + line_px + 1, PLOTS_LEFT, PLOTS_SMALL, PLOTS_INK,
                plots_fit(arena, PLOTS_SMALL, plan_words(arena, row), width_px));
     plots_text(canvas, x, y + 2 * line_px, PLOTS_LEFT, PLOTS_SMALL, PLOTS_MUTED,
                plots_fit(arena, PLOTS_SMALL,
-                         base_print(arena, "%s, %s", row->topology, plots_model_words(arena, row->model, &rest)),
+                         base_print(arena, "%s, %s", row->topology, lab_model_words(arena, row->model, &rest)),
                          width_px));
 }
 
@@ -131,7 +131,7 @@ static void name_furthest(struct plots_canvas *canvas, const struct parity *p, d
     const double x = p->frame.x.to_px + list_gap_px, width_px = plots_width(canvas) - PLOTS_MARGIN_PX - x;
     struct plots_taken taken = {base_new(canvas->arena, struct plots_box, p->count + NAMED), 0};
     if (width_px < list_px) return;
-    const struct plots_comparison_row **rows = base_new(canvas->arena, const struct plots_comparison_row *, p->count);
+    const struct lab_comparison_row **rows = base_new(canvas->arena, const struct lab_comparison_row *, p->count);
     for (int i = 0; i < p->count; i++) {
         rows[i] = p->rows[i];
         taken.boxes[taken.count++] = (struct plots_box){
@@ -148,17 +148,16 @@ static void name_furthest(struct plots_canvas *canvas, const struct parity *p, d
     }
 }
 
-static const char *verdict_words(struct base_arena *arena, const struct plots_comparison *comparison)
+static const char *verdict_words(struct base_arena *arena, const struct lab_comparison *comparison)
 {
-    const struct plots_finding f = plots_find(arena, comparison);
+    const struct lab_finding f = lab_find(arena, comparison);
     if (!f.exceeded_count && !f.false_alarm_count) return "";
     return base_print(arena, "; of %d that ran out of memory %d were predicted to, and %d of those that ran",
                       f.exceeded_count, f.exceeded_right_count, f.false_alarm_count);
 }
 
-enum base_status plots_parity(struct base_arena *arena, const struct plots_comparison *comparison,
-                              enum plots_format format, double width_px, struct plots_picture *out,
-                              struct base_error *error)
+enum base_status lab_parity(struct base_arena *arena, const struct lab_comparison *comparison, enum plots_format format,
+                            double width_px, struct plots_picture *out, struct base_error *error)
 {
     struct plots_canvas canvas = {.arena = arena, .width_px = width_px};
     struct parity p = {.count = 0};
@@ -167,13 +166,12 @@ enum base_status plots_parity(struct base_arena *arena, const struct plots_compa
     double top = plots_heading(
         &canvas,
         base_print(arena, "%d of %d predicted step times are within %.0f %% of the measurement, all within %.1f %%",
-                   p.count - p.far_count, p.count, 100 * plots_large_error_frac, 100 * p.widest_frac),
+                   p.count - p.far_count, p.count, 100 * lab_large_error_frac, 100 * p.widest_frac),
         base_print(arena, "tokens per second, a dot a run; of %d rows %d are not both measured and predicted%s",
                    comparison->count, comparison->count - p.count, verdict_words(arena, comparison)));
-    const struct plots_key keys[] = {
-        {base_print(arena, "within %.0f %%", 100 * plots_large_error_frac), near_look},
-        {"further off", far_look},
-        {base_print(arena, "the band of %.0f %%", 100 * plots_large_error_frac), band_look}};
+    const struct plots_key keys[] = {{base_print(arena, "within %.0f %%", 100 * lab_large_error_frac), near_look},
+                                     {"further off", far_look},
+                                     {base_print(arena, "the band of %.0f %%", 100 * lab_large_error_frac), band_look}};
     top = plots_put_keys(&canvas, top + 6, keys, BASE_COUNT(keys)) + 30;
     const double room_px = plots_width(&canvas) - PLOTS_MARGIN_PX - 8 - left_px,
                  beside_px =

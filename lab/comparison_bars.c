@@ -1,6 +1,6 @@
 /* One row per plan: a label with its differences, the measured bar (solid) above the predicted one (hollow), the error.
  */
-#include "plots/comparison.h"
+#include "lab/comparison.h"
 #include "plots/search_document.h"
 
 #include <math.h>
@@ -29,7 +29,7 @@ struct column {
 
 /* Rows of one model on one topology. */
 struct section {
-    const struct plots_comparison_row **rows;
+    const struct lab_comparison_row **rows;
     int row_count;
     struct column columns[MOST_COLUMNS];
     int column_count;
@@ -39,7 +39,7 @@ struct section {
 
 /* ---- sections ---- */
 
-static bool same_section(const struct plots_comparison_row *a, const struct plots_comparison_row *b)
+static bool same_section(const struct lab_comparison_row *a, const struct lab_comparison_row *b)
 {
     return !strcmp(a->model, b->model) && !strcmp(a->topology, b->topology);
 }
@@ -48,12 +48,12 @@ static bool same_section(const struct plots_comparison_row *a, const struct plot
  * order. */
 static int fastest_first(const void *a, const void *b)
 {
-    const struct plots_comparison_row *x = *(const struct plots_comparison_row *const *)a,
-                                      *y = *(const struct plots_comparison_row *const *)b;
-    const struct plots_comparison_row *const rows[] = {x, y};
+    const struct lab_comparison_row *x = *(const struct lab_comparison_row *const *)a,
+                                    *y = *(const struct lab_comparison_row *const *)b;
+    const struct lab_comparison_row *const rows[] = {x, y};
     double speeds[2];
     for (int i = 0; i < 2; i++) {
-        const bool dead = rows[i]->measured == PLOTS_MEMORY_EXCEEDED, timed = !isnan(rows[i]->measured_tokens_per_s);
+        const bool dead = rows[i]->measured == LAB_MEMORY_EXCEEDED, timed = !isnan(rows[i]->measured_tokens_per_s);
         const double predicted = rows[i]->predicted_tokens_per_s;
         speeds[i] = dead ? -1 : timed ? rows[i]->measured_tokens_per_s : -1 / (1 + fmax(predicted, 0));
     }
@@ -62,15 +62,14 @@ static int fastest_first(const void *a, const void *b)
 }
 
 /* Sections in the order of their first rows. */
-static struct section *split(struct base_arena *arena, const struct plots_comparison *comparison, int *count)
+static struct section *split(struct base_arena *arena, const struct lab_comparison *comparison, int *count)
 {
     struct section *sections = base_new(arena, struct section, comparison->count);
     int found = 0;
     for (int i = 0; i < comparison->count; i++) {
         int s = 0;
         while (s < found && !same_section(sections[s].rows[0], &comparison->rows[i])) s++;
-        if (s == found)
-            sections[found++].rows = base_new(arena, const struct plots_comparison_row *, comparison->count);
+        if (s == found) sections[found++].rows = base_new(arena, const struct lab_comparison_row *, comparison->count);
         sections[s].rows[sections[s].row_count++] = &comparison->rows[i];
     }
     for (int s = 0; s < found; s++)
@@ -81,7 +80,7 @@ static struct section *split(struct base_arena *arena, const struct plots_compar
 
 /* ---- columns of labels ---- */
 
-static const char *cell(const struct plots_comparison_row *row, const struct column *column)
+static const char *cell(const struct lab_comparison_row *row, const struct column *column)
 {
     const char *text = column->key == ID_COLUMN ? row->id : row->plan[column->key];
     return *text ? text : "–";
@@ -89,7 +88,7 @@ static const char *cell(const struct plots_comparison_row *row, const struct col
 
 static const char *column_heading(const struct column *column)
 {
-    return column->key == ID_COLUMN ? "id" : plots_plan_key(column->key)->chart.heading;
+    return column->key == ID_COLUMN ? "id" : lab_plan_key(column->key)->chart.heading;
 }
 
 static bool differs(const struct section *section, int key)
@@ -101,7 +100,7 @@ static bool differs(const struct section *section, int key)
 
 static void add_column(struct section *section, int key)
 {
-    bool number = key != ID_COLUMN && plots_plan_key(key)->json == 1u << BASE_JSON_NUMBER;
+    bool number = key != ID_COLUMN && lab_plan_key(key)->json == 1u << BASE_JSON_NUMBER;
     struct column column = {.key = key, .number = number};
     column.width_px = plots_text_width(PLOTS_SMALL, column_heading(&column));
     for (int i = 0; i < section->row_count; i++)
@@ -114,7 +113,7 @@ static void add_column(struct section *section, int key)
     section->columns[section->column_count++] = column;
 }
 
-static const char *shown_cell(struct base_arena *arena, const struct plots_comparison_row *row,
+static const char *shown_cell(struct base_arena *arena, const struct lab_comparison_row *row,
                               const struct column *column)
 {
     return plots_fit(arena, PLOTS_LABEL, cell(row, column), column->width_px);
@@ -146,7 +145,7 @@ static void choose_columns(struct base_arena *arena, struct section *section)
 {
     enum { ALWAYS = 4 };
     bool wanted[SIM_KEY_COUNT];
-    for (int key = 0; plots_plan_key(key); key++) {
+    for (int key = 0; lab_plan_key(key); key++) {
         bool says = *section->rows[0]->plan[key] != '\0';
         wanted[key] = differs(section, key) || (key < ALWAYS && says);
         section->constant[key] = says && !wanted[key];
@@ -155,7 +154,7 @@ static void choose_columns(struct base_arena *arena, struct section *section)
         section->column_count = 0;
         section->labels_width_px = 0;
         if (with_id) add_column(section, ID_COLUMN);
-        for (int key = 0; plots_plan_key(key); key++)
+        for (int key = 0; lab_plan_key(key); key++)
             if (wanted[key]) add_column(section, key);
         if (section->column_count && labels_are_distinct(arena, section)) return;
     }
@@ -169,17 +168,17 @@ struct place {
 };
 
 /* The predicted speed of a plan that ran out of memory has no measured counterpart. */
-static bool has_bars(const struct plots_comparison_row *row)
+static bool has_bars(const struct lab_comparison_row *row)
 {
     bool measured = !isnan(row->measured_tokens_per_s), predicted = !isnan(row->predicted_tokens_per_s);
-    return measured || (predicted && row->measured != PLOTS_MEMORY_EXCEEDED);
+    return measured || (predicted && row->measured != LAB_MEMORY_EXCEEDED);
 }
 
 static double highest_tokens_per_s(const struct section *section)
 {
     double highest = 0;
     for (int i = 0; i < section->row_count; i++) {
-        const struct plots_comparison_row *row = section->rows[i];
+        const struct lab_comparison_row *row = section->rows[i];
         if (has_bars(row))
             highest =
                 fmax(highest, fmax(row->measured_tokens_per_s, row->predicted_tokens_per_s)); /* fmax passes over NAN */
@@ -191,16 +190,16 @@ static const char *section_details(struct base_arena *arena, const struct sectio
 {
     struct base_text text = {.arena = arena};
     base_put(&text, model_rest);
-    for (int key = 0; plots_plan_key(key); key++) {
-        if (section->constant[key]) plots_put_key(&text, section->rows[0], key, text.length ? ", " : "");
+    for (int key = 0; lab_plan_key(key); key++) {
+        if (section->constant[key]) lab_put_key(&text, section->rows[0], key, text.length ? ", " : "");
     }
     return text.length ? text.data : "";
 }
 
 static double draw_section_heading(struct plots_canvas *canvas, const struct section *section, double y)
 {
-    const struct plots_comparison_row *first = section->rows[0];
-    const char *rest, *words = plots_model_words(canvas->arena, first->model, &rest);
+    const struct lab_comparison_row *first = section->rows[0];
+    const char *rest, *words = lab_model_words(canvas->arena, first->model, &rest);
     const char *heading = base_print(canvas->arena, "%s on %s", words, first->topology);
     double top = y;
     y = plots_paragraph(canvas, left_px, y, right_px - left_px, 2, PLOTS_HEADING, PLOTS_INK, heading);
@@ -246,7 +245,7 @@ static double section_height_px(struct base_arena *arena, const struct section *
 {
     double height_px = 0;
     for (int i = 0; i < section->row_count; i++)
-        height_px += row_height_px(has_bars(section->rows[i]), plots_row_note(arena, section->rows[i]).text != NULL);
+        height_px += row_height_px(has_bars(section->rows[i]), lab_row_note(arena, section->rows[i]).text != NULL);
     return height_px;
 }
 
@@ -269,19 +268,19 @@ static void draw_end(struct plots_canvas *canvas, double y, const char *text, bo
         plots_circle(canvas, box.x - dot_px - 3, y, dot_px, (struct plots_look){.colour = PLOTS_ALARM, .fill_frac = 1});
 }
 
-static void draw_bars(const struct place *place, const struct plots_axis *axis, const struct plots_comparison_row *row,
+static void draw_bars(const struct place *place, const struct plots_axis *axis, const struct lab_comparison_row *row,
                       double y)
 {
     draw_bar(place, axis, y, row->measured_tokens_per_s, solid);
     draw_bar(place, axis, y + bar_height_px + bar_gap_px, row->predicted_tokens_per_s,
-             row->predicted == PLOTS_MEMORY_EXCEEDED ? hollow_dashed : hollow);
-    double error_frac = plots_step_error_frac(row), middle = y + bar_height_px + bar_gap_px / 2;
-    draw_end(place->canvas, middle, isnan(error_frac) ? "–" : plots_percent(place->canvas->arena, error_frac),
-             plots_error_is_large(error_frac));
+             row->predicted == LAB_MEMORY_EXCEEDED ? hollow_dashed : hollow);
+    double error_frac = lab_step_error_frac(row), middle = y + bar_height_px + bar_gap_px / 2;
+    draw_end(place->canvas, middle, isnan(error_frac) ? "–" : lab_percent(place->canvas->arena, error_frac),
+             lab_error_is_large(error_frac));
 }
 
 /* The words lie on a tint, so that a row without bars is seen as one that has something to say. */
-static void draw_note(const struct place *place, struct plots_note note, double y)
+static void draw_note(const struct place *place, struct lab_note note, double y)
 {
     struct plots_canvas *canvas = place->canvas;
     double width_px = place->bars_right_px - place->bars_left_px, middle = y + note_height_px / 2;
@@ -294,10 +293,10 @@ static void draw_note(const struct place *place, struct plots_note note, double 
 }
 
 static double draw_row(const struct place *place, const struct section *section, const struct plots_axis *axis,
-                       const struct plots_comparison_row *row, double y)
+                       const struct lab_comparison_row *row, double y)
 {
     struct plots_canvas *canvas = place->canvas;
-    struct plots_note note = plots_row_note(canvas->arena, row);
+    struct lab_note note = lab_row_note(canvas->arena, row);
     bool bars = has_bars(row);
     double height_px = row_height_px(bars, note.text != NULL), top = y + row_gap_px / 2;
     double middle = bars ? top + bar_height_px + bar_gap_px / 2 : top + note_height_px / 2;
@@ -310,7 +309,7 @@ static double draw_row(const struct place *place, const struct section *section,
     if (bars) draw_bars(place, axis, row, top);
     if (note.text) draw_note(place, note, bars ? top + 2 * bar_height_px + bar_gap_px + 1 : top);
     plots_hover(canvas, (struct plots_box){left_px, y, right_px - left_px, height_px},
-                plots_row_words(canvas->arena, row));
+                lab_row_words(canvas->arena, row));
     return y + height_px;
 }
 
@@ -350,11 +349,11 @@ static double draw_key(const struct place *place, double y)
     return y + 26;
 }
 
-void plots_comparison_bars(struct plots_canvas *canvas, const struct plots_comparison *comparison)
+void lab_comparison_bars(struct plots_canvas *canvas, const struct lab_comparison *comparison)
 {
-    struct plots_finding finding = plots_find(canvas->arena, comparison);
-    double y = plots_heading(canvas, plots_finding_title(canvas->arena, &finding),
-                             plots_comparison_subtitle(canvas->arena, comparison, &finding));
+    struct lab_finding finding = lab_find(canvas->arena, comparison);
+    double y = plots_heading(canvas, lab_finding_title(canvas->arena, &finding),
+                             lab_comparison_subtitle(canvas->arena, comparison, &finding));
     int count;
     double labels_width_px = 0;
     struct section *sections = split(canvas->arena, comparison, &count);
@@ -368,13 +367,13 @@ void plots_comparison_bars(struct plots_canvas *canvas, const struct plots_compa
     canvas->height_px = y + PLOTS_MARGIN_PX;
 }
 
-enum base_status plots_comparison_draw(struct base_arena *arena, const struct plots_comparison *comparison,
-                                       enum plots_format format, double width_px, struct plots_picture *out,
-                                       struct base_error *error)
+enum base_status lab_comparison_draw(struct base_arena *arena, const struct lab_comparison *comparison,
+                                     enum plots_format format, double width_px, struct plots_picture *out,
+                                     struct base_error *error)
 {
     enum { MOST_ROWS_IN_BARS = 60 };
     struct plots_canvas canvas = {.arena = arena};
-    if (comparison->count > MOST_ROWS_IN_BARS) return plots_parity(arena, comparison, format, width_px, out, error);
-    plots_comparison_bars(&canvas, comparison);
+    if (comparison->count > MOST_ROWS_IN_BARS) return lab_parity(arena, comparison, format, width_px, out, error);
+    lab_comparison_bars(&canvas, comparison);
     return plots_finish(&canvas, format, comparison->count, out, error);
 }

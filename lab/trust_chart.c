@@ -1,5 +1,5 @@
 /* Errors of predictions by kind of plan: a measure of trust. */
-#include "plots/comparison.h"
+#include "lab/comparison.h"
 #include "plots/search_document.h"
 
 #include <math.h>
@@ -38,22 +38,22 @@ static double quantile(const double *sorted, int count, double frac)
 }
 
 /* Rows of one model on one kind of machine under one software. */
-static const char *kind_of(struct base_arena *arena, const struct plots_comparison_row *row)
+static const char *kind_of(struct base_arena *arena, const struct lab_comparison_row *row)
 {
     const char *rest, *software = "";
     size_t machine = strcspn(row->topology, ":-");
     if (!strncmp(row->topology, "a100-", 5)) machine = strcspn(row->topology, ":");
-    for (int i = 0; plots_plan_key(i); i++)
-        if (plots_plan_key(i) == &sim_plan_keys[SIM_SOFTWARE]) software = row->plan[i];
+    for (int i = 0; lab_plan_key(i); i++)
+        if (lab_plan_key(i) == &sim_plan_keys[SIM_SOFTWARE]) software = row->plan[i];
     return base_print(arena, "%.*s%s%s, %s", (int)machine, row->topology, *software ? ", " : "", software,
-                      plots_model_words(arena, row->model, &rest));
+                      lab_model_words(arena, row->model, &rest));
 }
 
-static int group_rows(struct base_arena *arena, const struct plots_comparison *c, struct group groups[MOST_GROUPS])
+static int group_rows(struct base_arena *arena, const struct lab_comparison *c, struct group groups[MOST_GROUPS])
 {
     int count = 0;
     for (int i = 0; i < c->count; i++) {
-        double error = plots_step_error_frac(&c->rows[i]);
+        double error = lab_step_error_frac(&c->rows[i]);
         int g = 0;
         if (!isfinite(error)) continue;
         const char *name = kind_of(arena, &c->rows[i]);
@@ -90,13 +90,12 @@ static void draw_group(struct plots_canvas *canvas, const struct group *g, const
     plots_hover(
         canvas, (struct plots_box){PLOTS_MARGIN_PX, y, x->to_px - PLOTS_MARGIN_PX, narrow ? 2 * row_px : row_px},
         base_print(canvas->arena, "%s: %d rows, median %s, from %s to %s", g->name, g->count,
-                   plots_percent(canvas->arena, g->errors[g->count / 2]), plots_percent(canvas->arena, g->errors[0]),
-                   plots_percent(canvas->arena, g->errors[g->count - 1])));
+                   lab_percent(canvas->arena, g->errors[g->count / 2]), lab_percent(canvas->arena, g->errors[0]),
+                   lab_percent(canvas->arena, g->errors[g->count - 1])));
 }
 
-enum base_status plots_trust(struct base_arena *arena, const struct plots_comparison *comparison,
-                             enum plots_format format, double width_px, struct plots_picture *out,
-                             struct base_error *error)
+enum base_status lab_trust(struct base_arena *arena, const struct lab_comparison *comparison, enum plots_format format,
+                           double width_px, struct plots_picture *out, struct base_error *error)
 {
     struct plots_canvas canvas = {.arena = arena, .width_px = width_px};
     struct group groups[MOST_GROUPS];

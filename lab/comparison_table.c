@@ -1,5 +1,5 @@
 /* Reads the table that `sweep` wrote into the rows of a comparison. */
-#include "plots/comparison.h"
+#include "lab/comparison.h"
 
 #include <math.h>
 #include <string.h>
@@ -7,7 +7,7 @@
 
 enum { MOST_ROWS = 20000 };
 
-const struct sim_plan_key *plots_plan_key(int place)
+const struct sim_plan_key *lab_plan_key(int place)
 {
     for (int key = 0; key < SIM_KEY_COUNT; key++)
         if (sim_plan_keys[key].chart.place == place + 1) return &sim_plan_keys[key];
@@ -73,7 +73,7 @@ static enum base_status find_columns(const struct base_csv *csv, struct columns 
             return base_fail(error, BASE_INPUT, "%s: line 1: the column %s is missing; %s", csv->path,
                              number_columns[i].name, remedy);
     }
-    for (int i = 0; plots_plan_key(i); i++) columns->plan[i] = base_csv_column(csv, plots_plan_key(i)->name);
+    for (int i = 0; lab_plan_key(i); i++) columns->plan[i] = base_csv_column(csv, lab_plan_key(i)->name);
     if (columns->numbers[MEASURED_STEP] < 0 && columns->numbers[MEASURED_TOKENS] < 0 &&
         columns->numbers[MEASURED_OOM] < 0)
         return base_fail(
@@ -109,12 +109,12 @@ static enum base_status read_number(const struct base_csv *csv, const struct col
 }
 
 /* Target tokens per second: batch size times target length over step time, where the table leaves it out. */
-static double tokens_per_s(const struct plots_comparison_row *row, double step_s)
+static double tokens_per_s(const struct lab_comparison_row *row, double step_s)
 {
     double batch_size, targets_length;
     struct base_error ignored;
-    for (int i = 0; plots_plan_key(i); i++) {
-        const char *column = plots_plan_key(i)->name;
+    for (int i = 0; lab_plan_key(i); i++) {
+        const char *column = lab_plan_key(i)->name;
         double *out = !strcmp(column, "batch_size")       ? &batch_size
                       : !strcmp(column, "targets_length") ? &targets_length
                                                           : NULL;
@@ -124,16 +124,16 @@ static double tokens_per_s(const struct plots_comparison_row *row, double step_s
 }
 
 /* A row without a word on memory ran if it has a speed. */
-static void set_verdicts(struct plots_comparison_row *row, double oom, double fits)
+static void set_verdicts(struct lab_comparison_row *row, double oom, double fits)
 {
     bool ran =
         !isnan(row->measured_step_s) || !isnan(row->measured_tokens_per_s) || !isnan(row->measured_peak_memory_bytes);
-    row->measured = oom == 1 ? PLOTS_MEMORY_EXCEEDED : ran ? PLOTS_MEMORY_FITS : PLOTS_MEMORY_UNKNOWN;
-    row->predicted = isnan(fits) ? PLOTS_MEMORY_UNKNOWN : fits == 1 ? PLOTS_MEMORY_FITS : PLOTS_MEMORY_EXCEEDED;
+    row->measured = oom == 1 ? LAB_MEMORY_EXCEEDED : ran ? LAB_MEMORY_FITS : LAB_MEMORY_UNKNOWN;
+    row->predicted = isnan(fits) ? LAB_MEMORY_UNKNOWN : fits == 1 ? LAB_MEMORY_FITS : LAB_MEMORY_EXCEEDED;
 }
 
 static enum base_status read_row(const struct base_csv *csv, const struct columns *columns,
-                                 struct plots_comparison_row *row, struct base_error *error)
+                                 struct lab_comparison_row *row, struct base_error *error)
 {
     if (csv->field_count != csv->column_count)
         return base_fail(error, BASE_INPUT, "%s: line %lld: %d cells, but the header has %d", csv->path,
@@ -143,7 +143,7 @@ static enum base_status read_row(const struct base_csv *csv, const struct column
     for (int i = 0; i < NUMBER_COUNT; i++)
         BASE_TRY(read_number(csv, columns, (enum number_column)i, &numbers[i], error));
     for (int i = 0; i < TEXT_COUNT; i++) texts[i] = plots_clean(csv->arena, base_csv_field(csv, columns->texts[i]));
-    *row = (struct plots_comparison_row){
+    *row = (struct lab_comparison_row){
         .id = *texts[ID] ? texts[ID] : base_print(csv->arena, "line %lld", (long long)csv->line_number),
         .model = texts[MODEL],
         .topology = texts[TOPOLOGY],
@@ -155,8 +155,7 @@ static enum base_status read_row(const struct base_csv *csv, const struct column
         .measured_peak_memory_bytes = numbers[MEASURED_MEMORY],
         .predicted_peak_memory_bytes = numbers[PREDICTED_MEMORY],
     };
-    for (int i = 0; plots_plan_key(i); i++)
-        row->plan[i] = plots_clean(csv->arena, base_csv_field(csv, columns->plan[i]));
+    for (int i = 0; lab_plan_key(i); i++) row->plan[i] = plots_clean(csv->arena, base_csv_field(csv, columns->plan[i]));
     if (isnan(row->measured_tokens_per_s)) row->measured_tokens_per_s = tokens_per_s(row, row->measured_step_s);
     if (isnan(row->predicted_tokens_per_s)) row->predicted_tokens_per_s = tokens_per_s(row, row->predicted_step_s);
     set_verdicts(row, numbers[MEASURED_OOM], numbers[PREDICTED_FITS]);
@@ -165,20 +164,20 @@ static enum base_status read_row(const struct base_csv *csv, const struct column
 
 /* ---- the table ---- */
 
-static struct plots_comparison_row *add_row(struct base_arena *arena, struct plots_comparison_row *rows, int count)
+static struct lab_comparison_row *add_row(struct base_arena *arena, struct lab_comparison_row *rows, int count)
 {
     enum { FIRST_ROWS = 64 };
     bool full = count == 0 || (count >= FIRST_ROWS && (count & (count - 1)) == 0);
     if (!full) return rows;
-    struct plots_comparison_row *grown = base_new(arena, struct plots_comparison_row, count ? 2 * count : FIRST_ROWS);
+    struct lab_comparison_row *grown = base_new(arena, struct lab_comparison_row, count ? 2 * count : FIRST_ROWS);
     if (count) memcpy(grown, rows, (size_t)count * sizeof *rows);
     return grown;
 }
 
-static enum base_status read_rows(struct base_csv *csv, struct plots_comparison *out, struct base_error *error)
+static enum base_status read_rows(struct base_csv *csv, struct lab_comparison *out, struct base_error *error)
 {
     struct columns columns;
-    struct plots_comparison_row *rows = NULL;
+    struct lab_comparison_row *rows = NULL;
     int count = 0;
     BASE_TRY(find_columns(csv, &columns, error));
     for (bool more;;) {
@@ -192,12 +191,12 @@ static enum base_status read_rows(struct base_csv *csv, struct plots_comparison 
     }
     if (count == 0)
         return base_fail(error, BASE_INPUT, "%s: no row below the header; one row a plan is needed", csv->path);
-    *out = (struct plots_comparison){rows, count};
+    *out = (struct lab_comparison){rows, count};
     return BASE_OK;
 }
 
-enum base_status plots_comparison_read(struct base_arena *arena, const char *path, struct plots_comparison *out,
-                                       struct base_error *error)
+enum base_status lab_comparison_read(struct base_arena *arena, const char *path, struct lab_comparison *out,
+                                     struct base_error *error)
 {
     struct base_csv csv;
     BASE_TRY(base_csv_open(&csv, arena, path, error));

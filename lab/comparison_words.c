@@ -1,5 +1,5 @@
 /* Titles, labels and notes of a comparison. */
-#include "plots/comparison.h"
+#include "lab/comparison.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -22,37 +22,37 @@ static const char *noun(struct base_arena *arena, int count, const char *one, co
 
 /* ---- the finding ---- */
 
-double plots_step_error_frac(const struct plots_comparison_row *row)
+double lab_step_error_frac(const struct lab_comparison_row *row)
 {
-    if (row->measured == PLOTS_MEMORY_EXCEEDED) return NAN;
+    if (row->measured == LAB_MEMORY_EXCEEDED) return NAN;
     double error_frac = row->predicted_step_s / row->measured_step_s - 1;
     return isnan(error_frac) ? row->measured_tokens_per_s / row->predicted_tokens_per_s - 1 : error_frac;
 }
 
-const double plots_large_error_frac = 0.1;
+const double lab_large_error_frac = 0.1;
 
 /* 1.1 over 1.0 is an error of 10 %, whatever its last bit says. */
-bool plots_error_is_large(double error_frac)
+bool lab_error_is_large(double error_frac)
 {
-    return fabs(error_frac) > plots_large_error_frac * (1 + 1e-9);
+    return fabs(error_frac) > lab_large_error_frac * (1 + 1e-9);
 }
 
-static void count_verdicts(struct plots_finding *finding, const struct plots_comparison_row *row)
+static void count_verdicts(struct lab_finding *finding, const struct lab_comparison_row *row)
 {
-    bool exceeded = row->measured == PLOTS_MEMORY_EXCEEDED && row->predicted != PLOTS_MEMORY_UNKNOWN;
+    bool exceeded = row->measured == LAB_MEMORY_EXCEEDED && row->predicted != LAB_MEMORY_UNKNOWN;
     finding->exceeded_count += exceeded;
-    finding->exceeded_right_count += exceeded && row->predicted == PLOTS_MEMORY_EXCEEDED;
-    finding->false_alarm_count += row->measured == PLOTS_MEMORY_FITS && row->predicted == PLOTS_MEMORY_EXCEEDED;
-    finding->unpredicted_count += row->predicted == PLOTS_MEMORY_UNKNOWN;
-    finding->unmeasured_count += row->measured == PLOTS_MEMORY_UNKNOWN;
+    finding->exceeded_right_count += exceeded && row->predicted == LAB_MEMORY_EXCEEDED;
+    finding->false_alarm_count += row->measured == LAB_MEMORY_FITS && row->predicted == LAB_MEMORY_EXCEEDED;
+    finding->unpredicted_count += row->predicted == LAB_MEMORY_UNKNOWN;
+    finding->unmeasured_count += row->measured == LAB_MEMORY_UNKNOWN;
 }
 
-struct plots_finding plots_find(struct base_arena *arena, const struct plots_comparison *comparison)
+struct lab_finding lab_find(struct base_arena *arena, const struct lab_comparison *comparison)
 {
-    struct plots_finding finding = {0};
+    struct lab_finding finding = {0};
     double *errors = base_new(arena, double, comparison->count), sum = 0;
     for (int i = 0; i < comparison->count; i++) {
-        double error_frac = plots_step_error_frac(&comparison->rows[i]);
+        double error_frac = lab_step_error_frac(&comparison->rows[i]);
         count_verdicts(&finding, &comparison->rows[i]);
         if (isnan(error_frac)) continue;
         errors[finding.pair_count++] = error_frac;
@@ -67,7 +67,7 @@ struct plots_finding plots_find(struct base_arena *arena, const struct plots_com
     return finding;
 }
 
-const char *plots_finding_title(struct base_arena *arena, const struct plots_finding *finding)
+const char *lab_finding_title(struct base_arena *arena, const struct lab_finding *finding)
 {
     struct base_text title = {.arena = arena};
     if (finding->pair_count == 1)
@@ -100,8 +100,8 @@ static int distinct_count(const char **strings, int count)
     return distinct;
 }
 
-const char *plots_comparison_subtitle(struct base_arena *arena, const struct plots_comparison *comparison,
-                                      const struct plots_finding *finding)
+const char *lab_comparison_subtitle(struct base_arena *arena, const struct lab_comparison *comparison,
+                                    const struct lab_finding *finding)
 {
     const char **models = base_new(arena, const char *, comparison->count),
                **topologies = base_new(arena, const char *, comparison->count);
@@ -115,7 +115,7 @@ const char *plots_comparison_subtitle(struct base_arena *arena, const struct plo
               noun(arena, distinct_count(topologies, comparison->count), "topology", "topologies"));
     if (finding->pair_count > 1)
         base_putf(&text, " Error of step time: median %s, worst %s; plus means predicted slower than measured.",
-                  plots_percent(arena, finding->median_error_frac), plots_percent(arena, finding->worst_error_frac));
+                  lab_percent(arena, finding->median_error_frac), lab_percent(arena, finding->worst_error_frac));
     if (finding->unpredicted_count)
         base_putf(&text, " %s without a prediction.", noun(arena, finding->unpredicted_count, "plan", "plans"));
     if (finding->unmeasured_count)
@@ -125,17 +125,17 @@ const char *plots_comparison_subtitle(struct base_arena *arena, const struct plo
 
 /* ---- rows ---- */
 
-void plots_put_key(struct base_text *out, const struct plots_comparison_row *row, int place, const char *separator)
+void lab_put_key(struct base_text *out, const struct lab_comparison_row *row, int place, const char *separator)
 {
-    const char *value = row->plan[place], *after = plots_plan_key(place)->chart.after;
+    const char *value = row->plan[place], *after = lab_plan_key(place)->chart.after;
     size_t length = strlen(after);
     if (!*value) return;
     if (!strcmp(value, "1") && length > 2 && after[length - 1] == 's')
         length -= after[length - 3] == 'h' && after[length - 2] == 'e' ? 2 : 1; /* batches, partitions */
-    base_putf(out, "%s%s%s%.*s", separator, plots_plan_key(place)->chart.before, value, (int)length, after);
+    base_putf(out, "%s%s%s%.*s", separator, lab_plan_key(place)->chart.before, value, (int)length, after);
 }
 
-const char *plots_percent(struct base_arena *arena, double frac)
+const char *lab_percent(struct base_arena *arena, double frac)
 {
     const char *sign = fabs(frac) < 0.0005 ? "" : frac < 0 ? "−" : "+";
     return base_print(arena, "%s%s", frac > MOST_FRAC ? "" : sign, percent_size(arena, frac));
@@ -146,18 +146,17 @@ static const char *memory_words(struct base_arena *arena, double bytes)
     return isnan(bytes) ? "" : base_print(arena, ", %s a device", base_bytes(bytes));
 }
 
-static struct plots_note verdict_note(struct base_arena *arena, enum plots_memory_verdict measured,
-                                      enum plots_memory_verdict predicted)
+static struct lab_note verdict_note(struct base_arena *arena, enum lab_memory_verdict measured,
+                                    enum lab_memory_verdict predicted)
 {
-    enum { KINDS = PLOTS_MEMORY_EXCEEDED + 1 };
-    static const char *const measured_words[KINDS] = {[PLOTS_MEMORY_UNKNOWN] = "not measured",
-                                                      [PLOTS_MEMORY_FITS] = "ran",
-                                                      [PLOTS_MEMORY_EXCEEDED] = "ran out of memory"};
-    static const char *const predicted_words[KINDS] = {[PLOTS_MEMORY_UNKNOWN] = "no prediction",
-                                                       [PLOTS_MEMORY_FITS] = "predicted to fit",
-                                                       [PLOTS_MEMORY_EXCEEDED] = "predicted not to fit"};
-    bool judged = measured != PLOTS_MEMORY_UNKNOWN && predicted != PLOTS_MEMORY_UNKNOWN;
-    return (struct plots_note){
+    enum { KINDS = LAB_MEMORY_EXCEEDED + 1 };
+    static const char *const measured_words[KINDS] = {
+        [LAB_MEMORY_UNKNOWN] = "not measured", [LAB_MEMORY_FITS] = "ran", [LAB_MEMORY_EXCEEDED] = "ran out of memory"};
+    static const char *const predicted_words[KINDS] = {[LAB_MEMORY_UNKNOWN] = "no prediction",
+                                                       [LAB_MEMORY_FITS] = "predicted to fit",
+                                                       [LAB_MEMORY_EXCEEDED] = "predicted not to fit"};
+    bool judged = measured != LAB_MEMORY_UNKNOWN && predicted != LAB_MEMORY_UNKNOWN;
+    return (struct lab_note){
         .text = base_print(arena, "%s; %s", measured_words[measured], predicted_words[predicted]),
         .verdict = !judged                 ? ""
                    : measured == predicted ? "agree"
@@ -166,11 +165,11 @@ static struct plots_note verdict_note(struct base_arena *arena, enum plots_memor
     };
 }
 
-struct plots_note plots_row_note(struct base_arena *arena, const struct plots_comparison_row *row)
+struct lab_note lab_row_note(struct base_arena *arena, const struct lab_comparison_row *row)
 {
-    if (row->measured == PLOTS_MEMORY_FITS && row->predicted == PLOTS_MEMORY_FITS) return (struct plots_note){0};
-    struct plots_note note = verdict_note(arena, row->measured, row->predicted);
-    if (row->predicted != PLOTS_MEMORY_UNKNOWN)
+    if (row->measured == LAB_MEMORY_FITS && row->predicted == LAB_MEMORY_FITS) return (struct lab_note){0};
+    struct lab_note note = verdict_note(arena, row->measured, row->predicted);
+    if (row->predicted != LAB_MEMORY_UNKNOWN)
         note.text = base_print(arena, "%s%s", note.text, memory_words(arena, row->predicted_peak_memory_bytes));
     else if (*row->error) note.text = base_print(arena, "%s: %s", note.text, row->error);
     return note;
@@ -187,16 +186,16 @@ static void put_side(struct base_text *text, const char *side, double tokens_per
     if (*separator == ' ') base_put(text, " –");
 }
 
-const char *plots_row_words(struct base_arena *arena, const struct plots_comparison_row *row)
+const char *lab_row_words(struct base_arena *arena, const struct lab_comparison_row *row)
 {
     struct base_text text = {.arena = arena};
     base_putf(&text, "%s: %s on %s", row->id, row->model, row->topology);
-    for (int i = 0; plots_plan_key(i); i++) plots_put_key(&text, row, i, ", ");
+    for (int i = 0; lab_plan_key(i); i++) lab_put_key(&text, row, i, ", ");
     put_side(&text, "measured", row->measured_tokens_per_s, row->measured_step_s, row->measured_peak_memory_bytes);
     put_side(&text, "predicted", row->predicted_tokens_per_s, row->predicted_step_s, row->predicted_peak_memory_bytes);
-    double error_frac = plots_step_error_frac(row);
-    if (!isnan(error_frac)) base_putf(&text, "\nerror of step time: %s", plots_percent(arena, error_frac));
-    struct plots_note note = plots_row_note(arena, row);
+    double error_frac = lab_step_error_frac(row);
+    if (!isnan(error_frac)) base_putf(&text, "\nerror of step time: %s", lab_percent(arena, error_frac));
+    struct lab_note note = lab_row_note(arena, row);
     if (note.text) base_putf(&text, "\n%s%s%s", note.text, *note.verdict ? ": " : "", note.verdict);
     return text.data;
 }
@@ -231,7 +230,7 @@ static void put_main_key(struct base_text *text, const char *keys, int which)
     }
 }
 
-const char *plots_model_words(struct base_arena *arena, const char *model, const char **rest)
+const char *lab_model_words(struct base_arena *arena, const char *model, const char **rest)
 {
     const char *keys = strchr(model, ':');
     *rest = "";
