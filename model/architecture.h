@@ -126,7 +126,7 @@ enum model_position_encoding {
 enum model_norm { MODEL_NORM_RMS, MODEL_NORM_LAYER /* with mean and bias */, MODEL_NORM_UNBIASED_LAYER };
 
 struct model_config {
-    char name[512]; /* as given: a zoo name or the inline text */
+    char name[512];    /* as given: a zoo name or the inline text */
     char left_out[16]; /* the member of a multimodal config.json that is not modelled; empty: none */
     enum model_family family;
     bool scan_layers; /* scanned: layers stacked at axis 1 of their parameters */

@@ -104,6 +104,8 @@ class Predict(Plan, total=False):
     as_partitioned: bool
     collectives_by_op: bool
     peak: bool
+    buffers_at: Text
+    of_stage: Text
     detail: bool
     what_if: Text
     network: Text

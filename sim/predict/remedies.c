@@ -22,6 +22,7 @@ struct trial {
     const struct sim_plan_text *text;
     const char *topology; /* that is tried instead of the plan's own, or NULL */
     const char *mesh;     /* the same of its named axes, over that topology; or NULL */
+    const char *batch;    /* there: as much for each device as the plan has; or NULL */
     double parameter_count;
     const char *already; /* the difference of the text from the plan, in words; or NULL */
     struct atom *atoms;
@@ -36,6 +37,7 @@ static const char *words_of(const struct trial *t, const struct atom *const *cha
     if (t->already) base_put(&words, t->already);
     if (t->topology) base_putf(&words, "%stopology %s", words.length ? ", " : "", t->topology);
     if (t->mesh) base_putf(&words, ", ici_mesh %s", t->mesh);
+    if (t->batch) base_putf(&words, ", batch_size %s", t->batch);
     for (int i = 0; i < count; i++)
         base_putf(&words, "%s%s %s", words.length ? ", " : "", sim_plan_keys[changed[i]->key].name, changed[i]->value);
     return words.data;
@@ -59,6 +61,7 @@ static bool try_changes(struct trial *t, const struct atom *const *changed, int 
     struct sim_plan_text text = *t->text;
     if (t->topology) text.values[SIM_TOPOLOGY] = t->topology;
     if (t->mesh) text.values[SIM_ICI_MESH] = t->mesh;
+    if (t->batch) text.values[SIM_BATCH_SIZE] = t->batch;
     for (int i = 0; i < count; i++) text.values[changed[i]->key] = changed[i]->value;
     if (t->found_count == MOST_FOUND) return false;
     if (sim_plan_check_another(t->cache, &text, t->plan->options.step, t->plan->form, &plan, &ignored) != BASE_OK)
@@ -69,7 +72,7 @@ static bool try_changes(struct trial *t, const struct atom *const *changed, int 
     t->found[t->found_count++] =
         (struct sim_change){words_of(t, changed, count), is_t5x ? sim_t5x_lacks(t->arena, &plan, t->plan) : NULL,
                             !sim_leaves_free(&prediction, SIM_USUAL_HEADROOM_PERCENT / 100.0),
-                            count + (t->topology != NULL) + (t->already ? 2 : 0), prediction};
+                            count + (t->topology != NULL) + (t->batch != NULL) + (t->already ? 2 : 0), prediction};
     return true;
 }
 
@@ -147,8 +150,8 @@ static void add_stages(struct trial *t)
 
 static void add_own(struct trial *t)
 {
-    static const enum sim_key keys[] = {SIM_REMAT_POLICY, SIM_OPTIMIZER, SIM_OPTIMIZER_PARTITIONING,
-                                        SIM_SEQUENCE_PARALLEL, SIM_RULES};
+    static const enum sim_key keys[] = {SIM_REMAT_POLICY,      SIM_OPTIMIZER,   SIM_OPTIMIZER_PARTITIONING,
+                                        SIM_SEQUENCE_PARALLEL, SIM_CPU_OFFLOAD, SIM_RULES};
     const char *software = t->plan->software, *rules = t->text->values[SIM_RULES];
     const bool is_own = strcmp(software, sim_plan_keys[SIM_SOFTWARE].fallback) != 0 &&
                         sim_software_choice(software, sim_plan_keys[SIM_RULES].name, false);
@@ -285,6 +288,19 @@ static void try_longer_axes(struct trial *t, int times)
     }
 }
 
+/* A batch with nothing for some of the devices grows as they do. */
+static void try_devices(struct trial *t, int devices)
+{
+    const int times = devices / t->plan->placement->topology.device_count;
+    if (t->plan->request.ici_mesh.count) try_longer_axes(t, times);
+    else try_there(t);
+    if (t->found_count || t->plan->batch_size >= devices) return;
+    t->batch = base_print(t->arena, "%lld", (long long)t->plan->batch_size * times);
+    if (t->plan->request.ici_mesh.count) try_longer_axes(t, times);
+    else try_there(t);
+    t->batch = NULL;
+}
+
 static void try_larger(struct trial *t)
 {
     const struct topo_topology *topology = &t->plan->placement->topology;
@@ -292,8 +308,7 @@ static void try_larger(struct trial *t)
     for (int i = 0; i < MOST_TOPOLOGIES && !t->found_count; i++) {
         t->topology = topo_next_larger(t->arena, topology, &devices);
         if (!t->topology) return;
-        if (t->plan->request.ici_mesh.count) try_longer_axes(t, devices / topology->device_count);
-        else try_there(t);
+        try_devices(t, devices);
     }
 }
 
