@@ -398,8 +398,7 @@ static void list_steps(struct maker *m)
         if (op->op->needed) {
             struct sim_factors whole = product_of(m, op, ~0u, WHOLE);
             int product = distinct(m, out->products, &m->products_seen, &out->product_count, &whole, sizeof whole);
-            out->needs[out->need_count++] =
-                (struct sim_price_need){product, repeats, op->op->group > 0 && op->op->causal};
+            out->needs[out->need_count++] = (struct sim_price_need){product, repeats, op->op->group && op->op->causal};
         }
         if (op->kernel >= 0 && s->kernels[op->kernel].op == i) add_step(m, op, m->kernel_of[op->kernel], repeats);
     }
