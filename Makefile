@@ -76,7 +76,7 @@ all: $(BUILD)/meshwright $(BUILD)/meshwright-rank $(BUILD)/meshwright-lab
 
 ## test: build, run every test and golden case, close with one line of counts
 test: $(BUILD)/meshwright $(BUILD)/meshwright-rank $(BUILD)/meshwright-lab $(tests) $(fuzzers)
-	@scripts/test.sh $(BUILD)/meshwright $(tests) $(fuzzers)
+	@scripts/test.sh $(BUILD)/meshwright pages golden python $(filter-out $(quick_tests),$(tests)) documents library pictures $(quick_tests) $(fuzzers)
 
 # The tests that take seconds each; `check` leaves them to `test`.
 slow_tests  := tuner stages stage_search exec exchange ranks hosts commands pages properties search_properties sessions

@@ -1,54 +1,53 @@
 #!/bin/sh
-# test.sh PROGRAM TEST...: runs each test program, then the golden cases of PROGRAM and the commands of README.md and
-# docs/. Shows the output of failures and closes with one line, "N passed, N failed"; the exit status is the verdict.
+# test.sh PROGRAM WHAT...: runs test programs, and by name golden, documents (README.md, docs/), pictures, pages, python
+# and library, as many at once as there are processors, in the order given. Shows the output of failures and closes with
+# one line, "N passed, N failed"; the exit status is the verdict.
 set -eu
-program=$1
-shift
 export LC_ALL=C
 # An allocation that is too large is answered with NULL here, too, as it is without the sanitizer.
 export ASAN_OPTIONS="${ASAN_OPTIONS:-allocator_may_return_null=1}"
 export LSAN_OPTIONS="${LSAN_OPTIONS:-print_suppressions=0:suppressions=$PWD/tests/leaks.supp}"
-
-passed=0
-failed=0
-log=$(mktemp)
-trap 'rm -f "$log"' EXIT
 
 # The number before " test(s)" on the log's last line that starts with the word given.
 count() {
     awk -v word="$1" 'index($0, "[  " word "  ]") == 1 && / test\(s\)/ { n = $4 } END { print n + 0 }' "$log"
 }
 
-for test in "$@"; do
+# A program that dies, or that ran nothing, is a failure that no test reported.
+test_program() { # PROGRAM
     status=0
-    timeout 3600 "$test" >"$log" 2>&1 || status=$?
+    timeout 3600 "$1" >"$log" 2>&1 || status=$?
     good=$(count PASSED)
     bad=$(count FAILED)
-    # A program that dies, or that ran nothing, is a failure that no test reported.
     if [ $((good + bad)) -eq 0 ] || { [ "$status" -ne 0 ] && [ "$bad" -eq 0 ]; }; then bad=$((bad + 1)); fi
-    [ "$bad" -eq 0 ] || cat "$log"
-    printf '%-24s %d passed, %d failed\n' "$(basename "$test"):" "$good" "$bad"
-    passed=$((passed + good))
-    failed=$((failed + bad))
-done
+    [ "$bad" -gt 0 ] || : >"$log"
+    printf '%-24s %d passed, %d failed\n' "$(basename "$1"):" "$good" "$bad" >>"$log"
+}
 
-# Output of the program: golden cases, the README and its guides with their pictures, its pages in a browser, the Python
-# package, and the library in another program.
-for printed in golden documents pictures pages python library; do
-    case $printed in
+test_printed() { # NAME
+    case $1 in
     golden) scripts/golden.sh "$program" ;;
+    documents) scripts/readme.sh "$program" ;;
     pictures) scripts/pictures.sh "$program" docs --check ;;
-    pages) scripts/pages.sh "$program" ;;
-    python) scripts/python.sh "$program" ;;
-    library) scripts/library.sh "$program" ;;
-    *) scripts/readme.sh "$program" ;;
+    *) "scripts/$1.sh" "$program" ;;
     esac >"$log" 2>&1 || true
-    cat "$log"
-    good=$(sed -n "s/^$printed: *\([0-9]*\) passed, [0-9]* failed\$/\1/p" "$log")
-    bad=$(sed -n "s/^$printed: *[0-9]* passed, \([0-9]*\) failed\$/\1/p" "$log")
-    passed=$((passed + ${good:-0}))
-    failed=$((failed + ${bad:-1}))
-done
+    good=$(sed -n "s/^$1: *\([0-9]*\) passed, [0-9]* failed\$/\1/p" "$log")
+    bad=$(sed -n "s/^$1: *[0-9]* passed, \([0-9]*\) failed\$/\1/p" "$log")
+}
 
-echo "$passed passed, $failed failed"
-[ "$failed" -eq 0 ]
+program=$1
+if [ "${TEST_FOLDER:-}" ]; then
+    log=$TEST_FOLDER/$(basename "$2").log
+    case $2 in */*) test_program "$2" ;; *) test_printed "$2" ;; esac
+    echo "${good:-0} ${bad:-1}" >"${log%.log}.count"
+    flock "$TEST_FOLDER" cat "$log"
+    exit
+fi
+
+shift
+TEST_FOLDER=$(mktemp -d)
+export TEST_FOLDER
+trap 'rm -rf "$TEST_FOLDER"' EXIT
+printf '%s\n' "$@" | xargs -P "$(nproc)" -I{} "$0" "$program" {} || true
+awk -v all=$# '{ passed += $1; failed += $2 } END { failed += all - NR; print passed + 0 " passed, " failed + 0 " failed"; exit failed > 0 }' \
+    "$TEST_FOLDER"/*.count
