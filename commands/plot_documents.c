@@ -120,7 +120,9 @@ static enum base_status build_mesh(struct base_arena *arena, const struct sim_pl
     struct topo_mesh_request request = plan->request;
     struct topo_mesh mesh;
     if (stages > 1) BASE_TRY(sim_stage_topology(topology, stages, &stage, error));
-    if (stages > 1) BASE_TRY(sim_context_mesh(&stage, &plan->request, plan->context_parallel, &request, error));
+    if (stages > 1)
+        BASE_TRY(sim_context_mesh(&stage, &plan->request, plan->context_parallel, plan->expert_parallel > 1, &request,
+                                  error));
     BASE_TRY(topo_mesh_build(arena, &stage, &request, TOPO_WITH_DEVICES, &mesh, error));
     put_mesh(&mesh, &stage, stages, topology->bounds[1], out);
     return BASE_OK;

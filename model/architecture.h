@@ -65,9 +65,10 @@ struct model_rules model_rules_over_model(struct base_arena *arena, const struct
 
 /* The rules with those of experts and latent vectors where none names these: a width of experts' matrices and a rank go
  * where embed goes. over_experts: experts are over the mesh axis expert, and so is the batch; over_model: over the
- * model axis, too, so that each expert is whole. */
+ * model axis, too, so that each expert is whole; over_context: over the devices that share a sequence, each of which
+ * sends its part. */
 struct model_rules model_rules_over_experts(struct base_arena *arena, const struct model_rules *rules,
-                                            bool over_experts, bool over_model);
+                                            bool over_experts, bool over_model, bool over_context);
 
 /* ---- models (config.c, config_keys.c, zoo.csv) ---- */
 

@@ -416,33 +416,42 @@ static int append_as(const struct model_rules *rules, const char *like, const ch
     return count;
 }
 
+static struct model_axes axes_listed(const char *first, bool context, bool model)
+{
+    struct model_axes axes = {.count = 1, .names = {first}};
+    if (context) axes.names[axes.count++] = "context";
+    if (model) axes.names[axes.count++] = "model";
+    return axes;
+}
+
 struct model_rules model_rules_over_experts(struct base_arena *arena, const struct model_rules *rules,
-                                            bool over_experts, bool over_model)
+                                            bool over_experts, bool over_model, bool over_context)
 {
     static const struct model_rule spread[] = {{.logical = "batch", .value = {.count = 2, .names = {"expert", "data"}}},
                                                TO("expert_replicas", "data")};
-    /* Each device of a tensor-parallel group sends a part of a sequence, in one all-to-all over both axes. */
-    static const struct model_rule over_both[] = {{.logical = "expert_group",
-                                                   .value = {.count = 3, .names = {"data", "expert", "model"}}},
-                                                  {.logical = "expert",
-                                                   .value = {.count = 2, .names = {"expert", "model"}}}},
-                                   over_one[] = {
-                                       {.logical = "expert_group", .value = {.count = 2, .names = {"data", "expert"}}},
-                                       TO("expert", "expert")};
-    enum { APART = BASE_COUNT(spread) + BASE_COUNT(over_one) };
+    /* Each device that has a part of a sequence sends it, in one all-to-all over all axes of experts. */
+    const struct model_axes by_experts = axes_listed("expert", over_context, over_model);
+    struct model_axes by_groups = by_experts;
+    enum { APART = BASE_COUNT(spread) + 2 };
     struct model_rule *all = base_new(arena, struct model_rule, 7 * rules->count + APART);
     int count = 0;
     if (over_experts) {
+        memmove(by_groups.names + 1, by_groups.names, (size_t)by_groups.count++ * sizeof *by_groups.names);
+        by_groups.names[0] = "data";
         memcpy(all, spread, sizeof spread);
-        memcpy(all + BASE_COUNT(spread), over_model ? over_both : over_one, sizeof over_one);
+        all[count = BASE_COUNT(spread)] = (struct model_rule){.logical = "expert_group", .value = by_groups};
+        all[count + 1] = (struct model_rule){.logical = "expert", .value = by_experts};
         count = APART;
+    } else if (over_context) {
+        all[count++] = (struct model_rule){.logical = "expert_group", .value = axes_listed("data", true, false)};
+        all[count++] = (struct model_rule){.logical = "expert_replicas", .value = axes_listed("data", true, false)};
     } else count = append_as(rules, "batch", "expert_group", all, 0);
     memcpy(all + count, rules->rules, (size_t)rules->count * sizeof *all);
     count += rules->count;
     count = append_as(rules, "embed", "mlp_embed", all, count);
     count = append_as(rules, "embed", "q_lora", all, count);
     count = append_as(rules, "embed", "kv_lora", all, count);
-    if (!over_experts) count = append_as(rules, "batch", "expert_replicas", all, count);
+    if (!over_experts && !over_context) count = append_as(rules, "batch", "expert_replicas", all, count);
     if (!over_model) count = append_as(rules, "mlp", "expert_mlp", all, count);
     return (struct model_rules){all, count};
 }

@@ -227,6 +227,33 @@ static void parts_of_sequences_go_to_whole_experts(struct base_arena *arena)
     sim_cache_free(cache);
 }
 
+/* Devices that share a sequence hold different experts, before those of other sequences, and each sends its own part:
+ * as much as devices with a sequence of that length do. */
+static void experts_are_over_context_before_data(struct base_arena *arena)
+{
+    static const char *const rows[][3][2] = {
+        {{"num_partitions", "1"}, {"sequence_parallel", "0"}, {"expert_parallel", "32"}},
+        {{"num_partitions", "2"}, {"sequence_parallel", "1"}, {"expert_parallel", "16"}},
+    };
+    for (int i = 0; i < BASE_COUNT(rows); i++) {
+        const char *const apart[][2] = {{"pipeline_stages", "1"},       {"model", "deepseek_v3:num_layers=5"},
+                                        {"batch_size", "512"},          {"targets_length", "4096"},
+                                        {rows[i][0][0], rows[i][0][1]}, {rows[i][1][0], rows[i][1][1]},
+                                        {rows[i][2][0], rows[i][2][1]}, {"moe_dispatcher", "alltoall"}};
+        const char *const shared[][2] = {
+            {"pipeline_stages", "1"},       {"model", "deepseek_v3:num_layers=5"}, {"batch_size", "256"},
+            {"targets_length", "8192"},     {rows[i][0][0], rows[i][0][1]},        {rows[i][1][0], rows[i][1][1]},
+            {rows[i][2][0], rows[i][2][1]}, {"moe_dispatcher", "alltoall"},        {"context_parallel", "2"}};
+        const struct sim_prediction a = predict(arena, apart, BASE_COUNT(apart)),
+                                    s = predict(arena, shared, BASE_COUNT(shared));
+        TEST_ROW("row %d: %g, %g s", i, a.communication_s, s.communication_s);
+        assert_int_equal(s.memory.parameter_bytes, a.memory.parameter_bytes);
+        assert_int_equal(s.memory.optimizer_state_bytes, a.memory.optimizer_state_bytes);
+        assert_true(s.communication_s < 1.2 * a.communication_s && s.communication_s > 0.99 * a.communication_s);
+    }
+    test_row[0] = '\0';
+}
+
 /* What a release does otherwise: scores multiply what experts have between their products, so that what they give is
  * not kept; there is no dropout; operands are quantised by kernels that products wait for. */
 static void a_release_has_kernels_of_its_own(struct base_arena *arena)
@@ -421,6 +448,7 @@ static const struct test tests[] = {
     TEST(experts_are_reached_as_their_dispatcher_does),
     TEST(more_microbatches_hide_more_exchanges),
     TEST(parts_of_sequences_go_to_whole_experts),
+    TEST(experts_are_over_context_before_data),
     TEST(a_release_has_kernels_of_its_own),
     TEST(the_device_waits_for_the_host),
     TEST(operands_are_saved_as_they_were_quantised),

@@ -386,6 +386,8 @@ static const struct setting for_heads[] = {
     {DECODER ",position_encoding=alibi", "local:2", "1", "1", "1", "1f1b", "1", "adamw", "float32", "none", "none", "2",
      "0"},
     {MANY_HEADS, "local:8", "1", "2", "1", "1f1b", "4", "adamw", "float32", "none", "data", "2", "0"},
+    {MANY_HEADS, "local:4", "2", "1", "1", "1f1b", "2", "adamw", "float32", "none", "data", "2", "0"},
+    {MANY_HEADS, "local:8", "2", "1", "1", "1f1b", "1", "adamw", "float32", "full", "none", "2", "1"},
 };
 
 static void check_context(const struct setting *s, const struct outcome *o, const struct outcome *reference)

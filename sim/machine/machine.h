@@ -214,9 +214,11 @@ enum base_status sim_stage_topology(const struct topo_topology *topology, int64_
 enum base_status sim_stage_check_partitions(const struct topo_topology *stage, const struct topo_mesh_request *given,
                                             int64_t stages, struct base_error *error);
 /* The mesh that a plan with context_parallel asks for: T5X's, split once more, between data and model: the order of
- * ranks in Megatron-LM (core/parallel_state.py). BASE_INPUT: it cannot be split so. */
+ * ranks in Megatron-LM (core/parallel_state.py). spreads_experts: experts are the plan's expert_parallel, not T5X's.
+ * BASE_INPUT: it cannot be split so. */
 enum base_status sim_context_mesh(const struct topo_topology *stage, const struct topo_mesh_request *given,
-                                  int64_t context_parallel, struct topo_mesh_request *out, struct base_error *error);
+                                  int64_t context_parallel, bool spreads_experts, struct topo_mesh_request *out,
+                                  struct base_error *error);
 /* Seconds that every device of a stage takes to send so many bytes to its like in another one, all at once. */
 double sim_stage_message_s(const struct sim_placement *placement, int from, int to, double bytes);
 /* placement.c. The axes of T5X's ZeRO (data, and context if any, whose devices hold the same parameters) and of

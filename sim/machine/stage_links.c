@@ -43,11 +43,12 @@ enum base_status sim_stage_check_partitions(const struct topo_topology *stage, c
 }
 
 enum base_status sim_context_mesh(const struct topo_topology *stage, const struct topo_mesh_request *given,
-                                  int64_t context_parallel, struct topo_mesh_request *out, struct base_error *error)
+                                  int64_t context_parallel, bool spreads_experts, struct topo_mesh_request *out,
+                                  struct base_error *error)
 {
     *out = *given;
     if (context_parallel == 1) return BASE_OK;
-    if (given->has_experts)
+    if (given->has_experts && !spreads_experts)
         return base_fail(error, BASE_INPUT,
                          "context_parallel: T5X's mesh of experts has no axis for the length; use 1, or an ici_mesh of "
                          "data, expert, context and model, with rules for it, without num_expert_partitions");
@@ -61,8 +62,15 @@ enum base_status sim_context_mesh(const struct topo_topology *stage, const struc
                          "context_parallel: %lld times num_partitions %lld does not divide the %d devices%s; use a "
                          "number that does",
                          (long long)context_parallel, (long long)model, stage->device_count, " of a stage");
+    const int64_t experts = given->has_experts ? given->num_expert_partitions : 1;
+    if (data % experts)
+        return base_fail(error, BASE_INPUT,
+                         "expert_parallel: %lld groups of context_parallel %lld do not divide the %lld of data; use a "
+                         "number that does",
+                         (long long)experts, (long long)context_parallel, (long long)data);
     *out = (struct topo_mesh_request){.tile_by_host_if_needed = given->tile_by_host_if_needed};
-    BASE_TRY(topo_axes_add(&out->ici_mesh, "data", data, error));
+    BASE_TRY(topo_axes_add(&out->ici_mesh, "data", data / experts, error));
+    if (given->has_experts) BASE_TRY(topo_axes_add(&out->ici_mesh, "expert", experts, error));
     BASE_TRY(topo_axes_add(&out->ici_mesh, "context", context_parallel, error));
     return topo_axes_add(&out->ici_mesh, "model", model, error);
 }

@@ -122,15 +122,16 @@ static int largest_whole(const struct sim_graph *g, const struct model_tensor *t
 }
 
 /* ZeRO: shards the first dimension that the data axis still divides; tensors that are equal in all expert groups count
- * as replicas, too. Flat arrays are sharded at any size: the largest dimension stands for the flat array, since its
- * padding is smallest. */
+ * as replicas, too, and those of devices that share a sequence as none where experts are over these. Flat arrays are
+ * sharded at any size: the largest dimension stands for the flat array, since its padding is smallest. */
 static sim_spec with_data_axis(const struct sim_graph *g, const struct model_tensor *tensor, sim_spec spec)
 {
     const unsigned replicas = spec & each_dim * g->options->expert_axis ? 0 : g->options->expert_axis,
-                   data_axis = (g->options->data_axis | replicas) & g->options->live;
+                   experts = g->options->sent_parts & sim_spec_axes(spec),
+                   all = (g->options->data_axis | replicas) & ~experts, data_axis = all & g->options->live;
     if (spec & each_dim * data_axis) return spec;
     for (int i = 0; i < tensor->rank; i++)
-        if (!sim_spec_of_dim(spec, i) && divides(g, tensor->dims[i], (unsigned char)(g->options->data_axis | replicas)))
+        if (!sim_spec_of_dim(spec, i) && divides(g, tensor->dims[i], (unsigned char)all))
             return spec | (sim_spec)data_axis << (DIM * i);
     const int flat = g->options->cuts_flat_state ? largest_whole(g, tensor, spec) : -1;
     return flat < 0 ? spec : spec | (sim_spec)data_axis << (DIM * flat);

@@ -212,7 +212,7 @@ struct sim_sharding_options {
     unsigned char live;                  /* mesh axes of more than one device: over no others anything is sharded */
     unsigned char data_axis, model_axis; /* those that ZeRO and sequence parallelism take; 0: the mesh has none */
     unsigned char expert_axis;           /* that experts are over inside data, where their software has it; or 0 */
-    bool sends_parts;                    /* each device of a tensor-parallel group sends its part of a sequence */
+    unsigned char sent_parts;            /* axes over which each device sends its part of a sequence to experts */
     bool joins_gradients;                /* sums over axes of data_axis are one */
     bool cuts_flat_state;                /* ZeRO shares dimensions that do not divide, too */
     bool sequence_parallel;
@@ -277,6 +277,12 @@ struct sim_shardings {
 static inline unsigned sim_spec_of_dim(sim_spec spec, int dim)
 {
     return (unsigned)(spec >> (SIM_DIM_BITS * dim)) & SIM_ALL_AXES;
+}
+static inline unsigned sim_spec_axes(sim_spec spec)
+{
+    unsigned axes = 0;
+    for (int d = 0; d < MODEL_MAX_RANK; d++) axes |= sim_spec_of_dim(spec, d);
+    return axes;
 }
 sim_order sim_order_of_dim(const struct sim_orders *orders, sim_spec spec, int dim);
 /* The number of an order among those of its axes, met before or now; false: there are more than have a number. */

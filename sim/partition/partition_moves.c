@@ -123,7 +123,8 @@ bool sim_part_is_sharded_as(const struct sim_partitioner *p, int value, const si
 /* Two reductions become one if both are over data-parallel axes. */
 static bool joins(const struct sim_partitioner *p, unsigned one, unsigned other)
 {
-    return p->options->joins_gradients && !((one | other) & ~(unsigned)p->options->data_axis);
+    return p->options->joins_gradients &&
+           !((one | other) & ~(unsigned)(p->options->data_axis | p->options->expert_axis));
 }
 
 /* A sum over each contracted or reduced dimension, the last one first: over all axes of a dimension at once. */

@@ -107,12 +107,16 @@ static void finish_output(struct sim_partitioner *p, const struct model_op *sour
 /* ---- contractions (contraction.c says where their axes go) ---- */
 
 /* Between contractions, sequences sharded over context are also sharded over the model axis: they are gathered before
- * each contraction, and its sums are scattered, as in Megatron-LM. */
+ * each contraction, and its sums are scattered, as in Megatron-LM. Not so of experts, and of groups of tokens, which
+ * come first, and of heads, which are sharded over the model axis before context. */
 static void leave_model_axis(const struct sim_partitioner *p, int rank, sim_order *spec)
 {
     const unsigned model = p->options->joins_gradients ? p->options->model_axis : 0;
-    for (int d = 0; d < rank; d++)
-        if (sim_set_of(spec[d]) & ~model) spec[d] = sim_order_without(spec[d], model);
+    for (int d = 1; d < rank; d++) {
+        const unsigned axes = sim_set_of(spec[d]);
+        if (axes & model && axes & ~model && 1u << sim_order_axis(spec[d], 0) != model)
+            spec[d] = sim_order_without(spec[d], model);
+    }
 }
 
 /* Gives the operation's labels their axes and moves its operands; returns the axes of the partial sum. */
@@ -282,21 +286,22 @@ static enum base_status partition_compute(struct sim_partitioner *p, const struc
 static bool is_of_groups(const struct sim_partitioner *p, const struct model_op *source, int tensor)
 {
     const int other = tensor == source->inputs[0] ? source->outputs[0] : source->inputs[0];
-    return p->options->sends_parts && sim_part_tensor_of(p, tensor)->dims[0] == MODEL_DECODER_GROUPS &&
+    return p->options->sent_parts && sim_part_tensor_of(p, tensor)->dims[0] == MODEL_DECODER_GROUPS &&
            sim_part_tensor_of(p, other)->dims[0] == MODEL_BATCH;
 }
 
 static void join_parts(const struct sim_partitioner *p, sim_order *spec)
 {
-    spec[0] = sim_join(spec[0], spec[1] & p->options->model_axis ? spec[1] : 0);
-    spec[1] = 0;
+    const unsigned parts = p->options->sent_parts;
+    spec[0] = sim_join(spec[0], sim_order_without(spec[1], ~parts));
+    spec[1] = sim_order_without(spec[1], parts);
 }
 
 static void split_parts(const struct sim_partitioner *p, sim_order *spec)
 {
-    const unsigned others = sim_set_of(spec[0]) & ~(unsigned)p->options->model_axis;
-    spec[1] = sim_order_without(spec[0], others);
-    spec[0] = sim_order_without(spec[0], p->options->model_axis);
+    const unsigned parts = p->options->sent_parts;
+    spec[1] = sim_join(sim_order_without(spec[0], ~parts), spec[1]);
+    spec[0] = sim_order_without(spec[0], parts);
 }
 
 /* The operand's sharding that makes the result's. */

@@ -83,9 +83,6 @@ enum base_status sim_plan_read_cuts(const struct sim_plan_text *text, struct sim
     if (sim_key_is_given(text, SIM_CONTEXT_PARALLEL))
         BASE_TRY(base_parse_int(text->values[SIM_CONTEXT_PARALLEL], "context_parallel", 1, 1 << 20,
                                 &plan->context_parallel, error));
-    if (plan->expert_parallel > 1 && plan->context_parallel > 1)
-        return base_fail(error, BASE_INPUT,
-                         "expert_parallel: is not modelled with context_parallel; use 1 for one of them");
     return BASE_OK;
 }
 
@@ -213,7 +210,7 @@ static enum base_status check_expert_parallel(const struct sim_plan *plan, struc
 {
     const int at = topo_axis_named(&plan->placement->axes, "expert");
     const int64_t model = topo_axes_product(&plan->placement->axes, sim_model_axis(&plan->placement->axes)),
-                  along = at < 0 ? 1 : plan->placement->axes.sizes[at];
+                  along = (at < 0 ? 1 : plan->placement->axes.sizes[at]) * plan->context_parallel;
     if (plan->expert_parallel == 1) return BASE_OK;
     if (!plan->config->experts.count)
         return base_fail(error, BASE_INPUT, "expert_parallel: %s has no experts; use 1", plan->config->name);
@@ -245,6 +242,10 @@ static enum base_status check_expert_parallel(const struct sim_plan *plan, struc
 static enum base_status check_experts(const struct sim_plan *plan, struct base_error *error)
 {
     int64_t sizes[MODEL_SIZE_COUNT];
+    if (sim_sends_parts(plan) && !plan->options.sorts_tokens)
+        return base_fail(error, BASE_INPUT,
+                         "context_parallel: is modelled of experts whose tokens are sorted; use 1, or a moe_dispatcher "
+                         "other than dense and onehot");
     if (plan->config->experts.ignore_padding)
         return base_fail(error, BASE_INPUT, "model: ignore_padding_tokens: is not modelled; leave it out");
     if (plan->config->experts.count) return sim_size_plan(plan, sizes, error);

@@ -320,6 +320,8 @@ model_trait_set sim_plan_traits(const struct sim_plan *plan);       /* of its so
  */
 enum base_status sim_size_plan(const struct sim_plan *plan, int64_t *sizes, struct base_error *error);
 bool sim_experts_beyond_axis(const struct sim_plan *plan); /* they are over the model axis, too */
-bool sim_runs_passes(const struct sim_plan *plan);         /* of its compiler */
+/* Devices that share a sequence each send their part of it to experts. */
+bool sim_sends_parts(const struct sim_plan *plan);
+bool sim_runs_passes(const struct sim_plan *plan); /* of its compiler */
 
 #endif

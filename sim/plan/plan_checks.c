@@ -276,15 +276,11 @@ bool sim_plan_exchanges_heads(const struct sim_plan *plan)
 enum base_status sim_plan_check_exchanged_heads(const struct sim_plan *plan, struct base_error *error)
 {
     const struct topo_axes *mesh = &plan->placement->axes;
-    const int64_t model = topo_axes_product(mesh, sim_model_axis(mesh)), devices = plan->context_parallel;
-    if (model > 1)
-        return base_fail(error, BASE_INPUT,
-                         "cp_comm_type: a2a: is not modelled of heads that num_partitions divides, too; use "
-                         "num_partitions 1, or p2p");
+    const int64_t devices = plan->context_parallel * topo_axes_product(mesh, sim_model_axis(mesh));
     if (plan->config->num_heads % devices == 0 && plan->config->num_kv_heads % devices == 0) return BASE_OK;
     return base_fail(error, BASE_INPUT,
-                     "cp_comm_type: a2a: %lld heads and %lld of keys and values do not divide by context_parallel, "
-                     "%lld; use a number that divides them, or p2p",
+                     "cp_comm_type: a2a: %lld heads and %lld of keys and values do not divide by the %lld of "
+                     "context_parallel and num_partitions; use a number that divides them, or p2p",
                      (long long)plan->config->num_heads, (long long)plan->config->num_kv_heads, (long long)devices);
 }
 

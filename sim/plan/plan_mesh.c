@@ -52,26 +52,37 @@ static enum base_status refuse_x(struct base_arena *arena, const char *submesh, 
                      commas, count == 3 ? ",1, for x, y, z and cores" : "");
 }
 
-/* Experts that no devices share are over whole tensor-parallel groups, and the mesh has an axis of so many of these. */
+/* Experts are over whole groups that share a sequence, before data; those that no devices share over whole
+ * tensor-parallel groups, too. The mesh has an axis of so many of these. */
 static enum base_status spread_experts(const struct sim_plan_text *text, struct topo_mesh_request *request,
                                        struct base_error *error)
 {
     const char *said = text->values[SIM_EXPERT_TENSOR_PARALLEL];
     const int64_t tensor = request->num_partitions, experts = request->num_expert_partitions;
-    int64_t sharing = 0;
-    if (!sim_key_is_given(text, SIM_EXPERT_PARALLEL) || tensor <= 1 || experts <= 1) return BASE_OK;
+    int64_t sharing = 0, context = 1;
+    if (!sim_key_is_given(text, SIM_EXPERT_PARALLEL) || experts <= 1) return BASE_OK;
+    if (sim_key_is_given(text, SIM_CONTEXT_PARALLEL))
+        BASE_TRY(base_parse_int(text->values[SIM_CONTEXT_PARALLEL], "context_parallel", 1, 1 << 20, &context, error));
+    if (experts % context)
+        return base_fail(error, BASE_INPUT,
+                         "expert_parallel: %lld is no multiple of context_parallel, %lld, over which experts go before "
+                         "data; use a multiple",
+                         (long long)experts, (long long)context);
+    request->num_expert_partitions = experts / context;
+    if (tensor <= 1) return BASE_OK;
     if (!said || !*said || !strcmp(said, "0")) said = sim_version_setting(text, "expert_tensor_parallel");
     if (said) BASE_TRY(base_parse_int(said, "expert_tensor_parallel", 0, INT32_MAX, &sharing, error));
     if (sharing > 1 && sharing != tensor)
         return base_fail(error, BASE_INPUT, "expert_tensor_parallel: %lld is modelled as 1 or num_partitions; use %lld",
                          (long long)sharing, (long long)tensor);
     if (sharing != 1) return BASE_OK;
-    if (experts % tensor)
+    if (experts % (context * tensor))
         return base_fail(error, BASE_INPUT,
-                         "expert_parallel: %lld is no multiple of num_partitions, %lld, over which experts go before "
+                         "expert_parallel: %lld is no multiple of num_partitions, %lld%s, over which experts go before "
                          "data with expert_tensor_parallel 1; use a multiple, or expert_tensor_parallel %lld",
-                         (long long)experts, (long long)tensor, (long long)tensor);
-    request->num_expert_partitions = experts / tensor;
+                         (long long)experts, (long long)tensor, context > 1 ? " times context_parallel" : "",
+                         (long long)tensor);
+    request->num_expert_partitions /= tensor;
     return BASE_OK;
 }
 

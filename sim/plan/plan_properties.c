@@ -34,7 +34,14 @@ bool sim_experts_beyond_axis(const struct sim_plan *plan)
 {
     const struct topo_axes *mesh = &plan->placement->axes;
     const int at = topo_axis_named(mesh, "expert");
-    return plan->expert_parallel > (at < 0 ? 1 : mesh->sizes[at]);
+    const int64_t parts = plan->expert_parallel > 1 ? plan->context_parallel : 1;
+    return plan->expert_parallel > (at < 0 ? 1 : mesh->sizes[at]) * parts;
+}
+
+bool sim_sends_parts(const struct sim_plan *plan)
+{
+    return plan->context_parallel > 1 && plan->config->experts.count && !plan->config->encoder &&
+           (plan->placement->profile.traits >> MODEL_TRAIT_SORTS_TOKENS & 1);
 }
 
 /* The sizes of a plan, experts included. */
@@ -45,7 +52,8 @@ enum base_status sim_size_plan(const struct sim_plan *plan, int64_t *sizes, stru
         .model_partitions = model_partitions_of(plan),
         .expert_partitions = plan->request.has_experts ? plan->request.num_expert_partitions : 1,
         .sorts_tokens = plan->options.sorts_tokens,
-        .senders = sim_experts_beyond_axis(plan) ? model_partitions_of(plan) : 1,
+        .senders = (sim_experts_beyond_axis(plan) ? model_partitions_of(plan) : 1) *
+                   (sim_sends_parts(plan) ? plan->context_parallel : 1),
         .imbalance = plan->moe_imbalance > 1 ? plan->moe_imbalance : 1,
         .evaluates = plan->options.step == MODEL_STEP_FORWARD || plan->options.step == MODEL_STEP_EVALUATE};
     model_sizes(plan->config, plan->batch_size, plan->num_microbatches, plan->inputs_length, plan->targets_length,

@@ -132,7 +132,8 @@ static enum base_status find_rules(struct sim_cache *cache, const char *text, st
     const struct topo_axes *mesh = &plan->placement->axes;
     const bool is_maxtext = !strcmp(plan->rules_text, "maxtext") && topo_axis_named(mesh, "fsdp") >= 0;
     const bool over_context = plan->context_parallel > 1 || (is_maxtext && topo_axis_named(mesh, "context") >= 0),
-               has_experts_apart = plan->expert_parallel > 1, beyond_axis = sim_experts_beyond_axis(plan),
+               sends_parts = sim_sends_parts(plan), has_experts_apart = plan->expert_parallel > 1,
+               beyond_axis = sim_experts_beyond_axis(plan),
                beside = !plan->config->encoder && (plan->config->experts.count || plan->config->latent.key_value_rank),
                over_model = (plan->placement->profile.traits >> MODEL_TRAIT_SHARDS_MODEL & 1) &&
                             topo_axis_named(mesh, "model") >= 0 && topo_axes_product(mesh, sim_model_axis(mesh)) > 1;
@@ -144,6 +145,7 @@ static enum base_status find_rules(struct sim_cache *cache, const char *text, st
     if (is_maxtext) base_memo_text(memo, plan->placement->axes_text);
     base_memo_bytes(memo, &has_experts_apart, sizeof has_experts_apart);
     base_memo_bytes(memo, &beyond_axis, sizeof beyond_axis);
+    base_memo_bytes(memo, &sends_parts, sizeof sends_parts);
     known = base_memo_find(memo);
     if (!known) {
         known = base_new(&cache->arena, struct known_rules, 1);
@@ -152,9 +154,11 @@ static enum base_status find_rules(struct sim_cache *cache, const char *text, st
                  error);
         if (is_maxtext) known->rules = on_mesh(&cache->arena, &known->rules, mesh);
         if (over_model) known->rules = model_rules_over_model(&cache->arena, &known->rules);
+        if (sends_parts) known->rules = model_rules_over_context(&cache->arena, &known->rules);
         if (beside)
-            known->rules = model_rules_over_experts(&cache->arena, &known->rules, has_experts_apart, beyond_axis);
-        if (over_context) known->rules = model_rules_over_context(&cache->arena, &known->rules);
+            known->rules =
+                model_rules_over_experts(&cache->arena, &known->rules, has_experts_apart, beyond_axis, sends_parts);
+        if (over_context && !sends_parts) known->rules = model_rules_over_context(&cache->arena, &known->rules);
     }
     plan->rules = &known->rules;
     return say_again(&known->answer, error);
@@ -265,7 +269,8 @@ static enum base_status place(struct sim_cache *cache, const struct sim_plan_tex
     BASE_TRY(sim_plan_usual_mesh(&cache->arena, text, plan, &topology, &out->request, error));
     BASE_TRY(sim_stage_topology(&topology, plan->pipeline.stages, &stage, error));
     BASE_TRY(sim_stage_check_partitions(&stage, &out->request, plan->pipeline.stages, error));
-    BASE_TRY(sim_context_mesh(&stage, &out->request, plan->context_parallel, &request, error));
+    BASE_TRY(
+        sim_context_mesh(&stage, &out->request, plan->context_parallel, plan->expert_parallel > 1, &request, error));
     BASE_TRY(find_machine(cache, plan, &stage, &machine, error));
     BASE_TRY(sim_placement_build(&cache->arena, &stage, &request, &machine->profile, &out->placement, error));
     BASE_TRY(

@@ -72,7 +72,9 @@ static struct sim_sharding_options sharding_options_of(const struct sim_plan *pl
     sharding.data_axis = (unsigned char)sim_data_axis(mesh);
     const int experts = topo_axis_named(mesh, "expert");
     sharding.expert_axis = (unsigned char)(plan->expert_parallel > 1 && experts >= 0 ? 1u << experts : 0);
-    sharding.sends_parts = sim_experts_beyond_axis(plan);
+    const unsigned context = sim_sends_parts(plan) ? topo_axis_bit(mesh, "context") : 0,
+                   model = sim_experts_beyond_axis(plan) ? sim_model_axis(mesh) : 0;
+    sharding.sent_parts = (unsigned char)(context | model);
     sharding.joins_gradients = plan->context_parallel > 1;
     sharding.cuts_flat_state = plan->placement->profile.traits >> MODEL_TRAIT_FLAT_STATE & 1;
     sharding.model_axis = (unsigned char)sim_model_axis(mesh);
