@@ -96,7 +96,7 @@ void commands_warn_of_copies(struct commands_context *context, const struct sim_
 {
     const struct sim_profile *profile = &plan->placement->profile;
     const bool is_megatron = profile->bucket_parameters > 0;
-    if (!is_megatron || !model_dtype_is_quantized(plan->options.dtype) || sim_saves_quantised(plan)) return;
+    if (!is_megatron || !model_dtype_is_small_float(plan->options.dtype) || sim_saves_quantised(plan)) return;
     if (plan->options.step != MODEL_STEP_TRAIN) return;
     commands_warn(context,
                   base_print(context->arena,

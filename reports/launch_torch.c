@@ -45,7 +45,7 @@ static const struct reports_torch_job jobs[] = {
     {"torchtitan", "toml", "TRAIN_STEPS",
      "-m torchtitan.train --job.config_file \"$PLAN_FILE\" --training.steps \"$TRAIN_STEPS\"",
      ~(unsigned)(REPORTS_TORCH_FLOAT16 | REPORTS_TORCH_INT8 | REPORTS_TORCH_STATE | REPORTS_TORCH_GRADIENTS |
-                 REPORTS_TORCH_WHOLE | REPORTS_TORCH_PLAIN),
+                 REPORTS_TORCH_WHOLE | REPORTS_TORCH_PLAIN | REPORTS_TORCH_SMALL_STATE),
      reports_put_torchtitan, .has = reports_torchtitan_has},
     {"torchtitan", "toml", "MODEL_FLAVOR TRAIN_STEPS",
      "-m torchtitan.train --job.config_file \"$PLAN_FILE\" --model.flavor \"$MODEL_FLAVOR\" --training.steps "
@@ -126,6 +126,9 @@ static unsigned needs_of(const struct sim_plan *plan, const struct reports_torch
     if (plan->options.dtype == MODEL_FLOAT16) needs |= REPORTS_TORCH_FLOAT16;
     if (plan->options.dtype == MODEL_FP8) needs |= REPORTS_TORCH_FP8;
     if (plan->options.dtype == MODEL_INT8) needs |= REPORTS_TORCH_INT8;
+    if (plan->options.optimizer == MODEL_ADAFACTOR || plan->options.optimizer == MODEL_ADAM_MINI ||
+        model_moments_are_bytes(plan->options.optimizer))
+        needs |= REPORTS_TORCH_SMALL_STATE;
     if (plan->optimizer_partitioning == SIM_STATE_OVER_DATA) needs |= REPORTS_TORCH_STATE;
     if (plan->optimizer_partitioning == SIM_STATE_AND_GRADIENTS_OVER_DATA) needs |= REPORTS_TORCH_GRADIENTS;
     needs |= plan->options.flash_attention ? REPORTS_TORCH_FLASH : REPORTS_TORCH_PLAIN;
@@ -166,6 +169,7 @@ static const struct {
     {REPORTS_TORCH_ACCUMULATES, "num_microbatches", "use 1"},
     {REPORTS_TORCH_HYBRID, "ici_mesh", "use data alone, with logical_axis_rules zero3"},
     {REPORTS_TORCH_EXPERTS, "num_experts", "use none"},
+    {REPORTS_TORCH_SMALL_STATE, "optimizer", "use adamw"},
 };
 
 static enum base_status refuse_lacks(const struct reports_torch_job *job, unsigned needs, struct base_error *error)
@@ -180,9 +184,10 @@ static enum base_status refuse_lacks(const struct reports_torch_job *job, unsign
 }
 
 /* Features that only cost time: their absence is reported if they are used. */
-static const unsigned said_if_lacking =
-    REPORTS_TORCH_TENSOR | REPORTS_TORCH_SEQUENCE | REPORTS_TORCH_STAGES | REPORTS_TORCH_GPIPE | REPORTS_TORCH_CHUNKS |
-    REPORTS_TORCH_CONTEXT | REPORTS_TORCH_FP8 | REPORTS_TORCH_INT8 | REPORTS_TORCH_STATE | REPORTS_TORCH_GRADIENTS;
+static const unsigned said_if_lacking = REPORTS_TORCH_TENSOR | REPORTS_TORCH_SEQUENCE | REPORTS_TORCH_STAGES |
+                                        REPORTS_TORCH_GPIPE | REPORTS_TORCH_CHUNKS | REPORTS_TORCH_CONTEXT |
+                                        REPORTS_TORCH_FP8 | REPORTS_TORCH_INT8 | REPORTS_TORCH_STATE |
+                                        REPORTS_TORCH_GRADIENTS | REPORTS_TORCH_SMALL_STATE;
 
 /* Features absent from software without settings here: t5x/partitioning.py has neither stages nor context parallelism
  * (other gaps of T5X are reported separately); alpa-projects/alpa@adac559f alpa/pipeline_parallel/schedules.py has

@@ -45,7 +45,9 @@ enum reports_torch_feature {
     REPORTS_TORCH_MLP = 1 << 23,         /* of any mlp_dim, not multiples of emb_dim alone */
     REPORTS_TORCH_INT8 = 1 << 24,
     REPORTS_TORCH_HYBRID = 1 << 25, /* replicas of sharded devices */
-    REPORTS_TORCH_EXPERTS = 1 << 26
+    REPORTS_TORCH_EXPERTS = 1 << 26,
+    REPORTS_TORCH_SMALL_STATE =
+        1 << 27 /* an optimizer whose state is smaller than Adam's, and whose update is adaptive */
 };
 
 /* The job of a plan's software, or NULL: there is none (launch_torch.c). */
