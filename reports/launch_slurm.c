@@ -108,8 +108,8 @@ static enum base_status put_torch_job(struct base_arena *arena, const struct rep
         base_put(out, "sed -n 's/^# deepspeed //p' \"$PLAN_FILE\" >\"$PLAN_FILE.json\"\n");
     base_putf(out,
               "COORDINATOR_ADDRESS=$(scontrol show hostnames \"$SLURM_JOB_NODELIST\" | head -n 1):12345\n"
-              "export PLAN_FILE COORDINATOR_ADDRESS CUDA_DEVICE_MAX_CONNECTIONS=1%s\n",
-              environment);
+              "export PLAN_FILE COORDINATOR_ADDRESS CUDA_DEVICE_MAX_CONNECTIONS=1%s%s\n",
+              environment, plan->expandable_segments ? " PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True" : "");
     base_putf(out,
               "command=$(cat <<'%s'\nexec torchrun --nnodes=%lld --nproc-per-node=%lld --rdzv-backend=c10d "
               "--rdzv-endpoint=\"$COORDINATOR_ADDRESS\" --rdzv-id=\"$SLURM_JOB_ID\" %s\n%s\n)\n",

@@ -47,6 +47,8 @@ static struct sim_plan_text another_value(struct base_arena *arena, struct sim_p
     if (staged) text.values[SIM_TOPOLOGY] = "a100-80g:2x8", text.values[SIM_PIPELINE_STAGES] = "2";
     if (key == SIM_COMPILE || key == SIM_CPU_OFFLOAD)
         text.values[SIM_TOPOLOGY] = "h100:1x1", text.values[SIM_SOFTWARE] = "torchtitan";
+    if (key == SIM_EXPANDABLE_SEGMENTS)
+        text.values[SIM_TOPOLOGY] = "h100:1x1", text.values[SIM_SOFTWARE] = "transformers";
     if ((key >= SIM_TP_COMM_OVERLAP && key <= SIM_DDP_BUCKET_SIZE) || key == SIM_GRADIENT_DTYPE) {
         text.values[SIM_TOPOLOGY] = "h100:1x4", text.values[SIM_SOFTWARE] = "megatron";
         text.values[SIM_OPTIMIZER_PARTITIONING] = "data";

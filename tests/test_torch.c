@@ -1,6 +1,7 @@
 /* Tests of PyTorch's step times: eager kernels and compiled ones, by what one H100 took. */
 #include "tests/test.h"
 
+#include "sim/cost/caching_allocator.h"
 #include "sim/predict/predict.h"
 
 #include <math.h>
@@ -431,6 +432,70 @@ static void chips_have_their_own_constants(struct base_arena *arena)
     }
 }
 
+/* Pages of 20 MiB follow one another in one segment; a block grows into the next page; free pages of any stream are
+ * unmapped before the limit is passed. */
+static void segments_expand(struct base_arena *arena)
+{
+    enum { MIB = 1 << 20 };
+    struct sim_allocator a;
+    sim_allocator_begin(&a, arena, 128 * (int64_t)MIB);
+    a.expands = true;
+    const int first = sim_allocator_take(&a, 30 * MIB, 0), little = sim_allocator_take(&a, 1000, 0);
+    assert_int_equal(a.reserved_bytes, 42 * MIB); /* two pages, and one of the small pool */
+    assert_int_equal(a.allocated_bytes, 30 * MIB + 1024);
+    sim_allocator_give(&a, first);
+    const int second = sim_allocator_take(&a, 35 * MIB, 0), third = sim_allocator_take(&a, 10 * MIB, 0);
+    assert_int_equal(a.reserved_bytes, 62 * MIB); /* the second page's rest, and a page more */
+    sim_allocator_give(&a, second);
+    const int fourth = sim_allocator_take(&a, 45 * MIB, 0); /* there is a hole of 35 MiB, and 15 MiB at the end */
+    assert_int_equal(a.reserved_bytes, 102 * MIB);
+    sim_allocator_give(&a, fourth);
+    const int other =
+        sim_allocator_take(&a, 40 * MIB, 1); /* 142 MiB with it: free pages are unmapped, but a part of two */
+    assert_int_equal(a.reserved_bytes, 82 * MIB);
+    assert_int_equal(sim_allocator_block_bytes(&a, sim_allocator_take(&a, 512, 0)), 512);
+    const int again = sim_allocator_take(&a, 30 * MIB, 0); /* into the first hole: 15 MiB of it are still mapped */
+    assert_int_equal(a.reserved_bytes, 102 * MIB);
+    assert_int_equal(a.most_reserved_bytes, 102 * MIB);
+    sim_allocator_give(&a, again), sim_allocator_give(&a, other), sim_allocator_give(&a, third);
+    sim_allocator_give(&a, little);
+    assert_int_equal(a.allocated_bytes, 512);
+}
+
+/* Whatever is taken and given, what is allocated is reserved, and segments that expand hold no more than those of fixed
+ * sizes, but for pages begun. */
+static void segments_hold_what_is_allocated(struct base_arena *arena)
+{
+    enum { TAKEN = 200, STEPS = 4000, PAGES = SIM_TORCH_STREAMS * 22 << 20 };
+    int64_t most[2] = {0};
+    for (int expands = 0; expands < 2; expands++) {
+        struct sim_allocator a;
+        int blocks[TAKEN];
+        uint64_t random = 7;
+        int64_t live_bytes = 0;
+        sim_allocator_begin(&a, arena, INT64_MAX / 4);
+        a.expands = expands;
+        for (int i = 0; i < TAKEN; i++) blocks[i] = -1;
+        for (int step = 0; step < STEPS; step++) {
+            random = random * 6364136223846793005u + 1442695040888963407u;
+            int *block = &blocks[(random >> 33) % TAKEN];
+            const int64_t bytes = (int64_t)1 << (9 + (random >> 40) % 18);
+            if (*block >= 0)
+                live_bytes -= sim_allocator_block_bytes(&a, *block), sim_allocator_give(&a, *block), *block = -1;
+            else {
+                *block = sim_allocator_take(&a, bytes + (int64_t)((random >> 20) % 4096),
+                                            (int)(random >> 60) % SIM_TORCH_STREAMS);
+                live_bytes += sim_allocator_block_bytes(&a, *block);
+                assert_true(sim_allocator_block_bytes(&a, *block) >= bytes);
+            }
+            assert_int_equal(live_bytes, a.allocated_bytes);
+            assert_true(a.allocated_bytes <= a.reserved_bytes);
+        }
+        most[expands] = a.most_reserved_bytes;
+    }
+    assert_true(most[1] <= most[0] + PAGES);
+}
+
 static const struct test tests[] = {
     TEST(chips_have_their_own_constants),
     TEST(allocations_are_those_of_pytorch),
@@ -451,6 +516,8 @@ static const struct test tests[] = {
     TEST(a_compiled_loss_stores_no_float32),
     TEST(compile_is_refused_where_there_is_no_choice),
     TEST(attention_has_rates_by_head_and_length),
+    TEST(segments_expand),
+    TEST(segments_hold_what_is_allocated),
 };
 
 int main(int argument_count, char **arguments)

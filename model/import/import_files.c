@@ -345,6 +345,17 @@ static void name_model(struct import_draft *draft)
     model_import_put(draft, ".family", "");
 }
 
+/* What the script exports to PyTorch's allocator, under its name of today and that before version 2.9. */
+static void take_allocator(struct import_draft *draft)
+{
+    static const char *const names[] = {"PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"};
+    for (int i = 0; i < BASE_COUNT(names); i++) {
+        const struct import_words *said = model_import_variable(&draft->shell, names[i]);
+        if (said && said->count && strstr(said->items[0].text, "expandable_segments:True"))
+            model_import_put(draft, "expandable_segments", "1");
+    }
+}
+
 static enum base_status finish(struct import_draft *draft)
 {
     const bool megatron = is_kind(draft->kind, "megatron") || is_kind(draft->kind, "nemo");
@@ -376,6 +387,8 @@ static enum base_status finish(struct import_draft *draft)
         }
         BASE_TRY(model_import_shards(draft));
     }
+    if (is_kind(draft->kind, "torchtitan"))
+        model_import_default(draft, "software_version", "0.2.2"); /* whose settings import_keys.csv has */
     const bool hugging =
         is_kind(draft->kind, "accelerate") || is_kind(draft->kind, "llamafactory") || is_kind(draft->kind, "axolotl");
     const struct import_slot *zero_file = model_import_slot(draft, ".deepspeed");
@@ -389,6 +402,8 @@ static enum base_status finish(struct import_draft *draft)
                      : hugging                         ? "transformers"
                      : easylm                          ? "maxtext"
                                                        : draft->kind);
+    if (is_kind(draft->kind, "torchtitan") || (hugging && !deep && !model_import_slot(draft, ".core")))
+        take_allocator(draft);
     BASE_TRY(model_import_model(draft));
     return is_kind(draft->kind, "torchtitan") ? model_import_chunks(draft) : BASE_OK;
 }

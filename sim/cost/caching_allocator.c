@@ -1,24 +1,28 @@
 /* Rules of c10/cuda/CUDACachingAllocator.cpp and c10/core/AllocatorConfig.h of PyTorch 2.11. Sizes are rounded up to
  * 512 bytes. The best-fitting free block of the same stream and pool is taken and split. Free segments are released
- * only when a new one does not fit on the device. */
+ * only when a new one does not fit on the device. An expandable segment is addresses, whose pages are mapped where a
+ * block needs them; free ones are unmapped only when no more fit on the device. */
 #include "sim/cost/caching_allocator.h"
 
 #include <string.h>
 
+enum { LARGE_PAGES = 1 << 26 }; /* of an expandable segment's addresses: more than any device has */
 static const int64_t mebibyte = 1 << 20, least_bytes = 512, small_segment_bytes = 2 << 20,
-                     large_segment_bytes = 20 << 20, own_segment_bytes = 10 << 20, segment_step_bytes = 2 << 20;
+                     large_segment_bytes = 20 << 20, own_segment_bytes = 10 << 20, segment_step_bytes = 2 << 20,
+                     addresses_bytes = (int64_t)LARGE_PAGES * (20 << 20);
 
 struct sim_allocator_block {
     int64_t bytes;
     uint64_t address;
     int before, after; /* neighbours in the segment, or -1 */
     unsigned char stream, pool;
-    bool free;
+    bool free, unmapped; /* unmapped: addresses of an expandable segment without memory */
 };
 
 void sim_allocator_begin(struct sim_allocator *allocator, struct base_arena *arena, int64_t limit_bytes)
 {
     *allocator = (struct sim_allocator){.arena = arena, .unused = -1, .limit_bytes = limit_bytes};
+    memset(allocator->segments, -1, sizeof allocator->segments);
 }
 
 static int64_t round_up(int64_t bytes, int64_t step)
@@ -85,6 +89,148 @@ static void unlist_free(struct sim_allocator *a, int block)
     unlist_at(list, place_of(a, list, a->blocks[block].bytes, a->blocks[block].address));
 }
 
+/* ---- expandable segments ---- */
+
+static int64_t page_bytes(int pool)
+{
+    return pool ? large_segment_bytes : small_segment_bytes;
+}
+
+/* block keeps its first bytes; the rest is a new block behind it, in no list. */
+static int cut(struct sim_allocator *a, int block, int64_t bytes)
+{
+    struct sim_allocator_block rest = a->blocks[block];
+    rest.bytes -= bytes, rest.address += (uint64_t)bytes, rest.before = block;
+    const int made = new_block(a, rest);
+    if (rest.after >= 0) a->blocks[rest.after].before = made;
+    a->blocks[block].bytes = bytes, a->blocks[block].after = made;
+    return made;
+}
+
+/* block and the one behind it become one. */
+static void merge_after(struct sim_allocator *a, int block)
+{
+    struct sim_allocator_block *b = &a->blocks[block];
+    const int gone = b->after;
+    b->bytes += a->blocks[gone].bytes;
+    b->after = a->blocks[gone].after;
+    if (b->after >= 0) a->blocks[b->after].before = block;
+    forget_block(a, gone);
+}
+
+/* Merged with its free neighbours; in no list. Its number may become that of the one before it. */
+static int merged(struct sim_allocator *a, int block)
+{
+    const int before = a->blocks[block].before, after = a->blocks[block].after;
+    if (after >= 0 && a->blocks[after].free) {
+        unlist_free(a, after);
+        merge_after(a, block);
+    }
+    if (before < 0 || !a->blocks[before].free) return block;
+    unlist_free(a, before);
+    merge_after(a, before);
+    a->blocks[before].free = false;
+    return before;
+}
+
+/* The lowest block from which so many bytes are free or unmapped; there always is the segment's end. */
+static int first_with_room(const struct sim_allocator *a, int segment, int64_t bytes)
+{
+    int from = -1;
+    int64_t room = 0;
+    for (int block = segment; block >= 0; block = a->blocks[block].after) {
+        const struct sim_allocator_block *b = &a->blocks[block];
+        if (!b->free && !b->unmapped) from = -1, room = 0;
+        else if (from < 0) from = block;
+        if (from >= 0) room += b->bytes;
+        if (room >= bytes) return from;
+    }
+    return -1;
+}
+
+/* Maps pages from the block on until it has so many bytes. Returns the block, in no list. */
+static int map_pages(struct sim_allocator *a, int block, int64_t bytes)
+{
+    if (a->blocks[block].free) unlist_free(a, block);
+    a->blocks[block].free = false;
+    while (a->blocks[block].unmapped || a->blocks[block].bytes < bytes) {
+        const int hole = a->blocks[block].unmapped ? block : a->blocks[block].after;
+        const int64_t missing = bytes - (hole == block ? 0 : a->blocks[block].bytes),
+                      pages = round_up(missing, page_bytes(a->blocks[hole].pool));
+        if (pages < a->blocks[hole].bytes) cut(a, hole, pages);
+        a->blocks[hole].unmapped = false;
+        a->reserved_bytes += a->blocks[hole].bytes;
+        if (hole != block) merge_after(a, block);
+        block = merged(a, block);
+    }
+    if (a->reserved_bytes > a->most_reserved_bytes) a->most_reserved_bytes = a->reserved_bytes;
+    return block;
+}
+
+/* Whole pages inside of a free block are unmapped. False: it has none. */
+static bool unmap_pages(struct sim_allocator *a, int block)
+{
+    const struct sim_allocator_block b = a->blocks[block];
+    const int64_t page = page_bytes(b.pool), begin = round_up((int64_t)b.address, page) - (int64_t)b.address,
+                  end = ((int64_t)b.address + b.bytes) / page * page - (int64_t)b.address;
+    if (begin >= end) return false;
+    unlist_free(a, block);
+    a->blocks[block].free = false;
+    if (end < b.bytes) list_free(a, cut(a, block, end));
+    const int pages = begin > 0 ? cut(a, block, begin) : block;
+    if (begin > 0) list_free(a, block);
+    a->blocks[pages].unmapped = true;
+    a->reserved_bytes -= end - begin;
+    const int after = a->blocks[pages].after, before = a->blocks[pages].before;
+    if (after >= 0 && a->blocks[after].unmapped) merge_after(a, pages);
+    if (before >= 0 && a->blocks[before].unmapped) merge_after(a, before);
+    return true;
+}
+
+static void unmap_free_pages(struct sim_allocator *a)
+{
+    for (int stream = 0; stream < SIM_TORCH_STREAMS; stream++)
+        for (int pool = 0; pool < SIM_TORCH_POOLS; pool++) {
+            const struct sim_free_blocks *list = &a->free[stream][pool];
+            for (int i = 0; i < list->count;) i = unmap_pages(a, list->blocks[i]) ? 0 : i + 1;
+        }
+}
+
+static int grown(struct sim_allocator *a, int64_t bytes, int stream, int pool)
+{
+    int *segment = &a->segments[stream][pool];
+    if (*segment < 0) {
+        const struct sim_allocator_block addresses = {addresses_bytes,       a->next_address,     -1,    -1,
+                                                      (unsigned char)stream, (unsigned char)pool, false, true};
+        a->next_address += (uint64_t)addresses_bytes;
+        *segment = new_block(a, addresses);
+    }
+    int from = first_with_room(a, *segment, bytes);
+    const int64_t missing = bytes - (a->blocks[from].free ? a->blocks[from].bytes : 0);
+    if (a->reserved_bytes + round_up(missing, page_bytes(pool)) > a->limit_bytes) {
+        unmap_free_pages(a);
+        from = first_with_room(a, *segment, bytes);
+    }
+    return map_pages(a, from, bytes);
+}
+
+/* Up to here a free block may grow. */
+static int64_t room_of(const struct sim_allocator *a, int block)
+{
+    const int after = a->blocks[block].after;
+    return a->blocks[block].bytes + (after >= 0 && a->blocks[after].unmapped ? a->blocks[after].bytes : 0);
+}
+
+/* The best fit is by the size that blocks may grow to, so that the segment's end is taken last. */
+static int best_place(const struct sim_allocator *a, const struct sim_free_blocks *list, int64_t bytes)
+{
+    int at = place_of(a, list, bytes, 0);
+    while (a->expands && at + 1 < list->count && room_of(a, list->blocks[at + 1]) < room_of(a, list->blocks[at])) at++;
+    return at;
+}
+
+/* ---- segments of fixed sizes ---- */
+
 /* Releases all segments without an allocated block, of every stream. */
 static void give_back_segments(struct sim_allocator *a)
 {
@@ -107,24 +253,21 @@ static int new_segment(struct sim_allocator *a, int64_t bytes, int stream, int p
                                   : bytes < own_segment_bytes ? large_segment_bytes
                                                               : round_up(bytes, segment_step_bytes);
     if (a->reserved_bytes + segment_bytes > a->limit_bytes) give_back_segments(a);
-    const struct sim_allocator_block block = {segment_bytes,         a->next_address,     -1,   -1,
-                                              (unsigned char)stream, (unsigned char)pool, false};
+    const struct sim_allocator_block block = {segment_bytes,         a->next_address,     -1,    -1,
+                                              (unsigned char)stream, (unsigned char)pool, false, false};
     a->next_address += (uint64_t)segment_bytes;
     a->reserved_bytes += segment_bytes;
     if (a->reserved_bytes > a->most_reserved_bytes) a->most_reserved_bytes = a->reserved_bytes;
     return new_block(a, block);
 }
 
+/* ---- blocks ---- */
+
 static void split(struct sim_allocator *a, int block, int64_t bytes)
 {
-    struct sim_allocator_block rest = a->blocks[block];
-    const int64_t rest_bytes = rest.bytes - bytes;
-    if (rest.pool == 0 ? rest_bytes < least_bytes : rest_bytes <= mebibyte) return;
-    rest.bytes = rest_bytes, rest.address += (uint64_t)bytes, rest.before = block;
-    const int made = new_block(a, rest);
-    if (rest.after >= 0) a->blocks[rest.after].before = made;
-    a->blocks[block].bytes = bytes, a->blocks[block].after = made;
-    list_free(a, made);
+    const int64_t rest_bytes = a->blocks[block].bytes - bytes;
+    const bool is_any = a->expands || a->blocks[block].pool == 0;
+    if (is_any ? rest_bytes >= least_bytes : rest_bytes > mebibyte) list_free(a, cut(a, block, bytes));
 }
 
 int sim_allocator_take(struct sim_allocator *a, int64_t bytes, int stream)
@@ -132,40 +275,19 @@ int sim_allocator_take(struct sim_allocator *a, int64_t bytes, int stream)
     bytes = bytes < least_bytes ? least_bytes : round_up(bytes, least_bytes);
     const int pool = bytes > mebibyte;
     struct sim_free_blocks *list = &a->free[stream][pool];
-    const int at = place_of(a, list, bytes, 0);
-    const int block = at < list->count ? list->blocks[at] : new_segment(a, bytes, stream, pool);
+    const int at = best_place(a, list, bytes);
+    const int block = at < list->count ? list->blocks[at] : (a->expands ? grown : new_segment)(a, bytes, stream, pool);
     if (at < list->count) unlist_at(list, at);
-    split(a, block, bytes);
     a->blocks[block].free = false;
+    split(a, block, bytes);
     a->allocated_bytes += a->blocks[block].bytes;
     return block;
 }
 
-/* block and the free one behind it become one. */
-static void merge_after(struct sim_allocator *a, int block)
-{
-    struct sim_allocator_block *b = &a->blocks[block];
-    const int gone = b->after;
-    b->bytes += a->blocks[gone].bytes;
-    b->after = a->blocks[gone].after;
-    if (b->after >= 0) a->blocks[b->after].before = block;
-    forget_block(a, gone);
-}
-
 void sim_allocator_give(struct sim_allocator *a, int block)
 {
-    const int before = a->blocks[block].before, after = a->blocks[block].after;
     a->allocated_bytes -= a->blocks[block].bytes;
-    if (after >= 0 && a->blocks[after].free) {
-        unlist_free(a, after);
-        merge_after(a, block);
-    }
-    if (before >= 0 && a->blocks[before].free) {
-        unlist_free(a, before);
-        merge_after(a, before);
-        block = before;
-    }
-    list_free(a, block);
+    list_free(a, merged(a, block));
 }
 
 int64_t sim_allocator_block_bytes(const struct sim_allocator *a, int block)

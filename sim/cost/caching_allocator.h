@@ -1,5 +1,5 @@
-/* PyTorch's caching allocator (c10/cuda/CUDACachingAllocator.cpp) without expandable segments. It counts reserved and
- * allocated bytes. */
+/* PyTorch's caching allocator (c10/cuda/CUDACachingAllocator.cpp), with expandable segments or without. It counts
+ * reserved and allocated bytes. */
 #ifndef SIM_CACHING_ALLOCATOR_H
 #define SIM_CACHING_ALLOCATOR_H
 
@@ -19,6 +19,8 @@ struct sim_allocator {
     uint64_t next_address;
     int64_t allocated_bytes, reserved_bytes, most_reserved_bytes;
     int64_t limit_bytes; /* free segments are released before the limit is passed; an allocation may still pass it */
+    bool expands;        /* one segment for each stream and pool, which grows; set before the first block is taken */
+    int segments[SIM_TORCH_STREAMS][SIM_TORCH_POOLS]; /* its first block; -1: none yet */
 };
 
 void sim_allocator_begin(struct sim_allocator *allocator, struct base_arena *arena, int64_t limit_bytes);

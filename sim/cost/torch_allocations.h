@@ -7,9 +7,8 @@ double sim_torch_held_bytes(const struct sim_cost_context *p);
 /* Of a microbatch, in blocks that wait for a stream. A stage's host reads what it sends and receives, and so waits for
  * the device in each microbatch; some software then holds a share of them for each in flight. */
 double sim_torch_waiting_bytes(const struct sim_cost_context *p);
-/* torch_replayed.c: whether steps are replayed through PyTorch's caching allocator; and the name of a key that the
- * replay does not cover, or NULL. */
-bool sim_torch_allocates(const struct sim_plan *plan);
+/* torch_replayed.c: the name of a key that the replay does not cover, where the software's steps are replayed; or NULL.
+ */
 const char *sim_torch_unreplayed(const struct sim_plan *plan);
 /* torch_step.c: a step's allocations through PyTorch's caching allocator, of torchtitan's Llama 3 under FSDP2 */
 struct sim_torch_memory {

@@ -11,13 +11,6 @@ bool sim_torch_is_transformers(const struct sim_plan *plan)
     return !strcmp(plan->software, "transformers");
 }
 
-bool sim_torch_allocates(const struct sim_plan *plan)
-{
-    const bool aten = sim_plan_traits(plan) >> MODEL_TRAIT_ATEN_KERNELS & 1;
-    return aten && plan->options.step == MODEL_STEP_TRAIN &&
-           (sim_torch_is_transformers(plan) || !strcmp(plan->software, "torchtitan"));
-}
-
 /* A key that the replay of torchtitan's Llama 3, Qwen 3 and DeepSeek V2 lacks. */
 static const char *beyond_llama(const struct sim_plan *plan)
 {
@@ -130,7 +123,7 @@ const char *sim_torch_unreplayed(const struct sim_plan *plan)
         {c->norm_placement != MODEL_NORM_BEFORE, "norm_placement"},
         {c->num_decoder_layers + c->num_encoder_layers > MOST_LAYERS, "num_layers"},
     };
-    if (!sim_torch_allocates(plan)) return NULL;
+    if (!sim_replays_torch(plan)) return NULL;
     for (int i = 0; i < BASE_COUNT(rows); i++)
         if (rows[i].asked) return rows[i].what;
     const char *beyond = (sim_torch_is_transformers(plan) ? beyond_families : beyond_llama)(plan);

@@ -395,6 +395,7 @@ static void replay(struct base_arena *scratch, struct torch_step *s, const struc
                             .loss_tiles = plan->loss_tiles,
                             .every = plan->remat_every};
     sim_allocator_begin(&s->allocator, scratch, (int64_t)(c[SIM_CAPACITY_BYTES] - c[SIM_RESERVED_BYTES]));
+    s->allocator.expands = plan->expandable_segments;
     if (sim_torch_is_transformers(plan)) {
         sim_torch_replay_transformers(p, s, replicas);
         return;
@@ -417,7 +418,7 @@ bool sim_torch_replay(struct base_arena *scratch, struct sim_cost_context *p, co
     const struct sim_plan *plan = p->plan;
     struct torch_step s = {.compiles = plan->compiles, .reduce_input = TORCH_NONE};
     struct torch_degrees degrees;
-    if (!sim_torch_allocates(plan) || sim_torch_unreplayed(plan) || !sim_torch_degrees(plan, &degrees)) return false;
+    if (!sim_replays_torch(plan) || sim_torch_unreplayed(plan) || !sim_torch_degrees(plan, &degrees)) return false;
     s.shards = degrees.shards, s.tensor = degrees.tensor;
     struct torch_step again = s;
     replay(scratch, &s, p, degrees.replicas);

@@ -163,7 +163,8 @@ struct sim_plan {
     bool is_unrolled; /* layers that the model has as a loop are none */
     bool scans;       /* layers are a loop of the compiled step; as the model has it, unless the plan says */
     enum sim_cpu_offload cpu_offload;
-    bool compiles; /* torch.compile, where the software leaves a choice of it */
+    bool compiles;            /* torch.compile, where the software leaves a choice of it */
+    bool expandable_segments; /* of PyTorch's caching allocator */
     struct sim_pipeline pipeline;
     const char *pipeline_layers_text; /* "": the software shares them out */
     const char *pipeline_layout_text; /* "": even */
@@ -215,6 +216,8 @@ static inline bool sim_saves_quantised(const struct sim_plan *plan)
                (MODEL_TRAIT_BIT(MODEL_TRAIT_QUANTISED_WEIGHTS) | MODEL_TRAIT_BIT(MODEL_TRAIT_QUANTISED_COPIES));
 }
 
+/* plan_properties.c: whether the step's allocations go one by one through PyTorch's caching allocator. */
+bool sim_replays_torch(const struct sim_plan *plan);
 /* plan_properties.c: Transformer Engine's copies of a layer's weight in small floats, beside the weight. */
 int sim_weight_copies(const struct sim_plan *plan);
 

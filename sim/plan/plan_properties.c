@@ -73,6 +73,13 @@ bool sim_has_learnt_bias_of_scores(const struct sim_plan *plan)
            plan->config->position_encoding == MODEL_POSITION_RELATIVE_BIAS;
 }
 
+bool sim_replays_torch(const struct sim_plan *plan)
+{
+    const bool aten = sim_plan_traits(plan) >> MODEL_TRAIT_ATEN_KERNELS & 1;
+    return aten && plan->options.step == MODEL_STEP_TRAIN &&
+           (!strcmp(plan->software, "transformers") || !strcmp(plan->software, "torchtitan"));
+}
+
 bool sim_sorts_tokens(const struct sim_plan *plan)
 {
     const enum sim_dispatcher how = plan->moe_dispatcher;

@@ -403,6 +403,7 @@ struct base_memo *sim_memo_priced(struct sim_cache *cache, const struct sim_plan
     base_memo_bytes(memo, &plan->overlaps_exchanges, sizeof plan->overlaps_exchanges);
     if (plan->overlaps_exchanges) base_memo_bytes(memo, &plan->paired_frac, sizeof plan->paired_frac);
     base_memo_bytes(memo, &plan->cuda_graphs, sizeof plan->cuda_graphs);
+    base_memo_bytes(memo, &plan->expandable_segments, sizeof plan->expandable_segments);
     return memo;
 }
 
