@@ -52,7 +52,7 @@ static struct model_parameter low_rank(struct base_arena *arena, const struct mo
                    goes_in = comes_out ? d < kernel->rank - 1 : d == 0;
         if (!is_stack && goes_in == drops_in && has_rank) continue;
         const bool replaced = !is_stack && goes_in == drops_in;
-        made.axes[made.rank] = replaced ? NULL : kernel->axes[d];
+        made.axes[made.rank] = replaced ? "lora_rank" : kernel->axes[d];
         made.shape[made.rank++] = replaced ? rank : kernel->shape[d];
         has_rank |= replaced;
     }

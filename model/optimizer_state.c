@@ -118,8 +118,9 @@ static const struct model_factor_rule expert_rules[] = {
     {"unmodeled", "none"},
 };
 
-/* Multi-head latent attention, which T5X lacks: a LoRA rank is to its heads as embed is. */
-static const struct model_factor_rule latent_rules[] = {{"q_lora", "row"}, {"kv_lora", "row"}};
+/* What T5X lacks. The rank of multi-head latent attention is to its heads as embed is; that of an adapter is too small
+ * to factor. */
+static const struct model_factor_rule rank_rules[] = {{"q_lora", "row"}, {"kv_lora", "row"}, {"lora_rank", "none"}};
 
 /* Only models of those gins have these axes, but for biases of experts, which no model of T5X has. */
 static bool is_of_flaxformer(int rank, const char *const *axes)
@@ -158,8 +159,8 @@ static enum base_status kind_of_axis(const struct model_adafactor *options, cons
         if (!strcmp(rules[i].logical, axis)) return kind_named(rules[i].kind, out, error);
     for (int i = 0; axis && with_experts && !options->factor_rules && i < BASE_COUNT(expert_rules); i++)
         if (!strcmp(expert_rules[i].logical, axis)) return kind_named(expert_rules[i].kind, out, error);
-    for (int i = 0; axis && !options->factor_rules && i < BASE_COUNT(latent_rules); i++)
-        if (!strcmp(latent_rules[i].logical, axis)) return kind_named(latent_rules[i].kind, out, error);
+    for (int i = 0; axis && !options->factor_rules && i < BASE_COUNT(rank_rules); i++)
+        if (!strcmp(rank_rules[i].logical, axis)) return kind_named(rank_rules[i].kind, out, error);
     return base_fail(
         error, BASE_INPUT,
         "adafactor: the logical axis %.60s has no factor rule; name one of row, column, batch or none for it in "
