@@ -140,13 +140,28 @@ static bool reads_gathered(const struct sim_sharded *s, const struct sim_op *op)
     return false;
 }
 
+/* The product whose result a norm reads, cast or reshaped, as queries and keys are; or -1. */
+static int normed_product(const struct sim_sharded *s, int value)
+{
+    int at = s->values[value].definition;
+    while (at >= 0 && s->ops[at].kind == SIM_COMPUTE && s->ops[at].op->kind != MODEL_EINSUM &&
+           !s->values[value].stored && s->ops[at].input_count == 1)
+        value = s->ops[at].inputs[0], at = s->values[value].definition;
+    return at >= 0 && s->ops[at].kind == SIM_COMPUTE && s->ops[at].op->kind == MODEL_EINSUM ? value : -1;
+}
+
 /* In unscanned layers with norms' scales multiplied by products, their gradients wait for each other as windowed ones
- * do (MaxText by libtpu 0.0.42.1, two dumps). */
+ * do, and so do queries and keys that are normed, but where sequences are sharded (MaxText by libtpu 0.0.42.1: five
+ * dumps, one of the latter). */
 static void add_norms(const struct sim_sharded *s, bool *windowed)
 {
+    enum { LENGTH = 1 }; /* dimension of activations */
     for (int i = 0; i < s->op_count; i++) {
         const struct sim_op *op = &s->ops[i];
         if (op->kind != SIM_COMPUTE || op->op->function != MODEL_NORM_GRAD_SCALE || op->loop < 0) continue;
+        const int product = normed_product(s, op->inputs[0]);
+        if (product >= 0 && s->values[product].spec[LENGTH]) continue;
+        if (product >= 0) windowed[product] = true;
         for (int j = 0; j < op->input_count; j++)
             if (s->values[op->inputs[j]].shape == s->values[op->inputs[op->input_count - 1]].shape)
                 windowed[array_of(s, op->inputs[j])] = true;
