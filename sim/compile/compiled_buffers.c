@@ -388,7 +388,7 @@ static void add_value(struct sim_assigner *a, int v)
     }
     if ((stays && add_windowed(a, v)) || !a->is_array[v]) return;
     double bytes = sim_is_gathered_one_hot(a, value) ? sim_gathered_rows_bytes(a, made, sim_value_bytes(a, value))
-                                                     : sim_stacked_bytes(a, v);
+                                                     : sim_table_gradient_bytes(a, v, sim_stacked_bytes(a, v));
     int loop = value->loop, carried = a->carried_in[v];
     bool outlives = loop >= 0 && sim_is_over_layers(a, loop) && value->last_use > s->ops[loop].match;
     enum model_category category = category_of(a, value, value->saved);

@@ -140,6 +140,8 @@ bool sim_is_gathered_one_hot(const struct sim_assigner *a, const struct sim_valu
 double sim_gathered_rows_bytes(const struct sim_assigner *a, const struct sim_op *gather, double bytes);
 /* The lifetime of a second lookup's rows, and of their substitute next to the first lookup. */
 void sim_move_beside_first(struct sim_assigner *a, int value, int *birth, int *death);
+double sim_table_gradient_bytes(const struct sim_assigner *a, int value,
+                                double bytes);     /* bytes: of the whole table's */
 void sim_add_table_copies(struct sim_assigner *a); /* in the layout that they are not given in */
 
 /* compiled_logits.c */

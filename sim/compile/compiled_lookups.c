@@ -42,6 +42,28 @@ void sim_move_beside_first(struct sim_assigner *a, int v, int *birth, int *death
     sim_add_buffer(a, other->definition, other->last_use, own_bytes, own_bytes, MODEL_TEMPORARY);
 }
 
+/* The gradient of a table that rows were read of, where the devices that share the batch share its columns: the smaller
+ * of both arrays is sent, each device's tokens for a share of the columns or the whole table (26 dumps of MaxText by
+ * libtpu 0.0.42.1; over slices, and with other axes, it is the table). */
+double sim_table_gradient_bytes(const struct sim_assigner *a, int v, double bytes)
+{
+    const struct sim_sharded *s = a->s;
+    const struct sim_value *value = &s->values[v];
+    const struct sim_op *made = value->definition >= 0 ? &s->ops[value->definition] : NULL,
+                        *read = value->last_use >= 0 ? &s->ops[value->last_use] : NULL;
+    if (a->options->over_slices || !made || made->kind != SIM_COMPUTE || !made->op->lookup || !read ||
+        made->op->phase == MODEL_FORWARD || read->kind != SIM_COMMUNICATE || read->collective != SIM_REDUCE_SCATTER)
+        return bytes;
+    const double shares = (double)topo_axes_product(a->options->mesh, read->axes),
+                 all = (double)topo_axes_product(a->options->mesh, topo_axes_all(a->options->mesh));
+    const struct sim_shape *table = &s->shapes[value->shape], *rows = &s->shapes[s->values[made->inputs[1]].shape];
+    double tokens = 1;
+    for (int d = 0; d < rows->rank - 1; d++) tokens *= sim_local_extent(a, rows->dims[d], rows->spec[d]);
+    const bool by_columns = shares == all && shares == (double)topo_axes_product(a->options->mesh, rows->spec[0]) &&
+                            tokens < sim_local_extent(a, table->dims[0], 0);
+    return by_columns ? bytes / shares : bytes;
+}
+
 /* The table that an operation reads rows of, or NULL. */
 static const struct model_tensor *table_of(const struct sim_assigner *a, const struct sim_op *op)
 {
