@@ -76,9 +76,8 @@ struct base_arena {
     const struct base_held *held; /* NULL: files are read from where they are */
 };
 
-void *base_alloc(struct base_arena *arena, size_t count, size_t size_bytes); /* zeroed, 16-byte aligned */
-void *base_reserve(struct base_arena *arena, size_t count,
-                   size_t size_bytes); /* not zeroed: for memory that is written completely */
+void *base_alloc(struct base_arena *arena, size_t count, size_t size_bytes);   /* zeroed, 16-byte aligned */
+void *base_reserve(struct base_arena *arena, size_t count, size_t size_bytes); /* not zeroed: all is written */
 /* A table with room for at least count + 1 items: the old one, or a copy twice as large. The first has room for 16. */
 void *base_grown(struct base_arena *arena, void *old, int count, int *capacity, size_t size_bytes);
 #define base_new(arena, type, count) ((type *)base_alloc((arena), (size_t)(count), sizeof(type)))
@@ -104,12 +103,13 @@ void base_put_int(struct base_text *text, int64_t value);
 void base_put_python_string(struct base_text *text, const char *string); /* quoted for Python and gin */
 /* Replaces control characters that a terminal would obey with question marks; keeps line feeds and tabs. */
 void base_text_disarm(struct base_text *text);
-const char *base_bad_utf8(const char *bytes, size_t length); /* the first invalid byte, or NULL */
-/* Bytes of the character at text; 0: invalid by RFC 3629 (overlong forms and surrogates included). */
-int base_utf8_length(const char *text, const char *text_end);
+const char *base_bad_utf8(const char *bytes, size_t length);  /* the first invalid byte, or NULL */
+int base_utf8_length(const char *text, const char *text_end); /* of a character, in bytes; 0: invalid by RFC 3629 */
 void base_drop_cut_utf8(char *text);   /* removes, in place, characters that a precision such as %.60s has cut */
 int base_text_width(const char *text); /* columns on the screen: UTF-8's following bytes take no room */
 bool base_ends_in(const char *text, const char *end);
+bool base_matches(const char *pattern, size_t length, const char *text); /* * is anything; case does not count */
+bool base_lists_like(const char *patterns, const char *text);            /* one that matches, between spaces */
 bool base_has_word(int count, const char *const *words, const char *word);
 bool base_lists(const char *list, const char *word, size_t length); /* "a b c": words between spaces */
 

@@ -1,6 +1,7 @@
 /* Text that grows in an arena. */
 #include "base/base.h"
 
+#include <ctype.h>
 #include <stdarg.h>
 #include <string.h>
 
@@ -105,6 +106,29 @@ bool base_lists(const char *list, const char *word, size_t length)
         const size_t here = strcspn(at, " ");
         if (here == length && !strncmp(at, word, length)) return true;
         at += here;
+    }
+    return false;
+}
+
+bool base_matches(const char *pattern, size_t length, const char *text)
+{
+    const char *end = pattern + length, *star = NULL, *back = NULL;
+    while (*text) {
+        if (pattern < end && *pattern == '*') star = pattern++, back = text;
+        else if (pattern < end && tolower((unsigned char)*pattern) == tolower((unsigned char)*text)) pattern++, text++;
+        else if (star) pattern = star + 1, text = ++back;
+        else return false;
+    }
+    while (pattern < end && *pattern == '*') pattern++;
+    return pattern == end;
+}
+
+bool base_lists_like(const char *list, const char *text)
+{
+    for (const char *at = list; *at; at += strspn(at, " ")) {
+        const size_t length = strcspn(at, " ");
+        if (base_matches(at, length, text)) return true;
+        at += length;
     }
     return false;
 }

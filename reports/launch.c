@@ -8,18 +8,6 @@ typedef enum base_status launcher(struct base_arena *arena, const struct sim_pla
 typedef enum base_status job(struct base_arena *arena, const struct sim_plan_text *text, const struct sim_plan *plan,
                              const char *command, struct base_text *out, struct base_error *error);
 
-/* Refuses keys that affect the answer and that the format lacks. */
-static enum base_status check_written(const char *format, const struct sim_plan *plan, struct base_error *error)
-{
-    if (plan->options.lora_rank)
-        return base_fail(error, BASE_INPUT, "lora_rank: --format %s does not write adapters; leave lora_rank out",
-                         format);
-    if (plan->cpu_offload && strcmp(format, "deepspeed") != 0)
-        return base_fail(error, BASE_INPUT,
-                         "cpu_offload: --format %s does not write it; leave it out, or use deepspeed", format);
-    return BASE_OK;
-}
-
 enum base_status reports_launch_command(struct base_arena *arena, const char *format, const struct sim_plan_text *text,
                                         const struct sim_plan *plan, const char *command, struct base_text *out,
                                         struct base_error *error)
@@ -31,7 +19,9 @@ enum base_status reports_launch_command(struct base_arena *arena, const char *fo
     int which;
     if (base_parse_word(format, "--format", names, BASE_COUNT(names), &which, error) != BASE_OK)
         return error->status = BASE_USAGE;
-    BASE_TRY(check_written(format, plan, error));
+    if (plan->options.lora_rank && !command)
+        return base_fail(error, BASE_INPUT, "lora_rank: --format %s does not write adapters; leave lora_rank out",
+                         format);
     if (which < BASE_COUNT(jobs)) return jobs[which](arena, text, plan, command, out, error);
     which -= BASE_COUNT(jobs);
     if (command) return base_fail(error, BASE_INPUT, "--command: is of jobs; --format slurm and gcloud write them");

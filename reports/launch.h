@@ -38,6 +38,10 @@ enum base_status reports_launch_deepspeed(struct base_arena *arena, const struct
 enum base_status reports_launch_settings(struct base_arena *arena, const char *format, const struct sim_plan *plan,
                                          struct base_text *out, struct base_error *error);
 
+/* BASE_INPUT names a key of the plan that the software's files do not hold: written_keys.c. */
+enum base_status reports_check_written(struct base_arena *arena, const char *software, const struct sim_plan *plan,
+                                       struct base_error *error);
+
 /* launch_infer.c: bindings of infer.py for a plan of inference, besides model and partitioner. */
 void reports_launch_put_infer(const struct sim_plan_text *text, const struct sim_plan *plan, struct base_text *out);
 

@@ -48,19 +48,15 @@ enum base_status reports_launch_deepspeed(struct base_arena *arena, const struct
     const int64_t data = topo_axes_product(axes, sim_data_axis(axes)), steps = plan->num_microbatches;
     struct base_json_writer w = {.text = out, .layout = BASE_JSON_INDENTED};
     (void)text;
-    (void)arena;
     if (strcmp(plan->software, "deepspeed") != 0)
         return base_fail(error, BASE_INPUT, "software: the plan is predicted as %s trains it; use --software deepspeed",
                          plan->software);
     if (topo_axes_product(axes, sim_model_axis(axes)) > 1 || plan->pipeline.stages > 1 || plan->context_parallel > 1)
         return base_fail(error, BASE_INPUT, "num_partitions: DeepSpeed's JSON supports data parallelism alone; use 1");
-    if (plan->options.optimizer != MODEL_ADAMW)
-        return base_fail(error, BASE_INPUT, "optimizer: this file has AdamW; use adamw");
+    BASE_TRY(reports_check_written(arena, "deepspeed", plan, error));
     if (plan->batch_size % (data * steps))
         return base_fail(error, BASE_INPUT, "batch_size: %lld is no multiple of %lld devices x %lld steps",
                          (long long)plan->batch_size, (long long)data, (long long)steps);
-    if (plan->options.remat != MODEL_REMAT_NONE && plan->options.remat != MODEL_REMAT_FULL)
-        return base_fail(error, BASE_INPUT, "remat_policy: the Trainer has gradient_checkpointing alone; use full");
     base_json_open(&w, '{');
     base_json_member_int(&w, "per_device_train_batch_size", plan->batch_size / data / steps);
     base_json_member_int(&w, "gradient_accumulation_steps", steps);
@@ -68,6 +64,8 @@ enum base_status reports_launch_deepspeed(struct base_arena *arena, const struct
     base_json_member_bool(&w, half ? "fp16" : "bf16", plan->options.dtype != MODEL_FLOAT32);
     base_json_member_string(&w, "optim", "adamw_torch_fused");
     base_json_member_double(&w, "learning_rate", plan->learning_rate);
+    base_json_member_bool(&w, "torch_compile", plan->placement->profile.compile.runs);
+    if (plan->fuses_loss) base_json_member_bool(&w, "use_liger_kernel", true);
     put_zero(plan, shards, half, &w);
     base_json_close(&w, '}');
     return BASE_OK;

@@ -120,16 +120,15 @@ enum base_status reports_launch_maxtext(struct base_arena *arena, const struct s
                                         const struct sim_plan *plan, struct base_text *out, struct base_error *error)
 {
     const char *name = reports_maxtext_model(arena, plan->model_text);
-    const bool named = plan->request.ici_mesh.count > 0 || !strcmp(plan->rules_text, "zero3");
-    static const char *const optimizers[] = {[MODEL_ADAMW] = "adamw", [MODEL_SGD] = "sgd"};
-    const char *optimizer =
-        plan->options.optimizer < BASE_COUNT(optimizers) ? optimizers[plan->options.optimizer] : NULL;
+    const bool shards = !strcmp(plan->rules_text, "zero3"); /* over data, which is MaxText's fsdp */
+    const bool named = shards ? topo_axis_named(&plan->request.ici_mesh, "fsdp") < 0 : plan->request.ici_mesh.count > 0;
+    const char *optimizer = plan->options.optimizer == MODEL_SGD ? "sgd" : "adamw";
     (void)text;
-    if (!named || (strcmp(plan->rules_text, "maxtext") != 0 && strcmp(plan->rules_text, "zero3") != 0))
+    if (!named || (strcmp(plan->rules_text, "maxtext") != 0 && !shards))
         return base_fail(error, BASE_INPUT,
                          "logical_axis_rules: MaxText shards by its own rules on its own mesh; use --software maxtext");
-    if (!optimizer) return base_fail(error, BASE_INPUT, "optimizer: MaxText has adamw and sgd; use --optimizer adamw");
-    if (plan->remat_every || plan->options.saved.layers)
+    BASE_TRY(reports_check_written(arena, "maxtext", plan, error));
+    if (plan->options.saved.layers)
         return base_fail(error, BASE_INPUT, "remat_policy: MaxText's is that of all layers; use full");
     base_put(out, "#!/bin/bash\n# ");
     reports_launch_title(plan, out);
@@ -140,9 +139,16 @@ enum base_status reports_launch_maxtext(struct base_arena *arena, const struct s
     base_put(out, " \\\n    ");
     reports_put_maxtext_plan(plan, " \\\n    ", out);
     base_putf(out, " \\\n    dtype=%s weight_dtype=%s opt_type=%s learning_rate=",
-              plan->options.dtype == MODEL_FLOAT32 ? "float32" : "bfloat16",
+              plan->options.dtype == MODEL_FLOAT32 || plan->options.dtype == MODEL_FLOAT16
+                  ? model_dtype_name(plan->options.dtype)
+                  : "bfloat16",
               model_dtype_name(plan->options.weight_dtype), optimizer);
     base_put_double(out, plan->learning_rate);
+    if (plan->options.moment_dtype != MODEL_MOMENT_AS_WEIGHTS)
+        base_putf(out, " \\\n    mu_dtype=%s",
+                  plan->options.moment_dtype == MODEL_MOMENT_BFLOAT16 ? "bfloat16" : "float32");
+    base_put(out, " \\\n    dropout_rate=");
+    base_put_double(out, plan->options.dropout ? plan->dropout_rate : 0);
     base_putf(out,
               " \\\n    scan_layers=%s dataset_type=synthetic enable_checkpointing=False steps=\"${TRAIN_STEPS:-30}\" "
               "\\\n    run_name=\"${RUN_NAME:-plan}\" base_output_directory=\"${OUTPUT:?}\"\n",

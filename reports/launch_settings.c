@@ -130,14 +130,19 @@ static void put_megatron_model(const struct sim_plan *plan, struct base_text *ou
     put_lines(lines, BASE_COUNT(lines), out);
 }
 
-/* Layers of each stage, embedding and loss where they are: Megatron-LM's custom pipeline model parallel layout. */
+/* Layers of each stage chunk, embedding and loss where they are: Megatron-LM's custom pipeline model parallel layout.
+ */
 static const char *megatron_layout(struct base_arena *arena, const struct sim_plan *plan)
 {
     struct base_text text = {.arena = arena};
     base_put(&text, "# the layout is an option of a later Megatron-LM than the others\n"
-                    "--pipeline-model-parallel-layout E");
-    for (int64_t s = 0; s < plan->pipeline.stages; s++)
-        base_putf(&text, "%st*%lld", s ? "|" : "", (long long)plan->pipeline.layers[s]);
+                    "--pipeline-model-parallel-layout ");
+    base_put(&text, *plan->pipeline_layout_text ? plan->pipeline_layout_text : "E");
+    if (*plan->pipeline_layout_text) return text.data;
+    for (int64_t c = 0; c < plan->pipeline.stages * plan->pipeline.chunks; c++) {
+        const long long layers = plan->pipeline.layers[c];
+        base_putf(&text, layers ? "%st*%lld" : "%s", c ? "|" : "", layers);
+    }
     base_put(&text, "L");
     return text.data;
 }
@@ -180,40 +185,65 @@ static const char *megatron_graphs(struct base_arena *arena, const struct sim_pl
                       strncmp(text, "local:", 6) ? "transformer_engine" : "local", modules);
 }
 
+/* "modules:layernorm+moe_act" as options of a later Megatron-LM than the others. */
+static const char *megatron_modules(struct base_arena *arena, const struct sim_plan *plan)
+{
+    static const char before[] = "--recompute-granularity selective\n--recompute-modules ";
+    if (!plan->options.recomputed_modules) return "";
+    const char *text = model_modules_text(arena, plan->options.recomputed_modules);
+    char *out = base_print(arena, "%s%s", before, text + strcspn(text, ":") + 1);
+    for (char *at = out; *at; at++)
+        if (*at == '+') *at = ' ';
+    return out;
+}
+
 void reports_put_megatron(const struct sim_plan *plan, const struct reports_torch_sizes *sizes, struct base_text *out)
 {
     const struct reports_number numbers[] = {
         {"num-layers-per-virtual-pipeline-stage",
-         plan->pipeline.chunks > 1 ? plan->config->num_decoder_layers / (sizes->stages * plan->pipeline.chunks)
-                                   : reports_left_out},
+         plan->pipeline.chunks > 1 && !plan->pipeline.layers
+             ? plan->config->num_decoder_layers / (sizes->stages * plan->pipeline.chunks)
+             : reports_left_out},
         {"context-parallel-size", sizes->context > 1 ? sizes->context : reports_left_out},
         {"ddp-bucket-size", plan->ddp_bucket_size                ? plan->ddp_bucket_size
                             : strcmp(plan->software_version, "") ? (int64_t)plan->placement->profile.bucket_parameters
                                                                  : reports_left_out},
     };
+    static const char *const recipes[] = {[SIM_FP8_DELAYED] = "--fp8-format hybrid\n--fp8-recipe delayed",
+                                          [SIM_FP8_CURRENT] = "--fp8-format hybrid\n--fp8-recipe tensorwise",
+                                          [SIM_FP8_BLOCKWISE] = "--fp8-format hybrid\n--fp8-recipe blockwise"};
+    const bool says_recipe = plan->fp8_recipe < BASE_COUNT(recipes) && recipes[plan->fp8_recipe];
     const char *layout = plan->pipeline.layers ? megatron_layout(out->arena, plan) : "",
                *block = base_print(out->arena,
                                    "--recompute-granularity full\n--recompute-method block\n--recompute-num-layers %d",
                                    plan->remat_layers);
     const struct line lines[] = {
         {layout, plan->pipeline.layers != NULL},
+        {"--account-for-embedding-in-pipeline-split\n--account-for-loss-in-pipeline-split",
+         plan->pipeline.partition == SIM_BY_LAYERS_AND_EMBEDDINGS},
         {"--sequence-parallel", plan->sequence_parallel},
         {"--use-distributed-optimizer", plan->optimizer_partitioning == SIM_STATE_OVER_DATA},
         {"--recompute-granularity full\n--recompute-method uniform\n--recompute-num-layers 1",
          reports_is_full(plan) && !plan->remat_layers},
         {block, plan->remat_layers > 0},
         {"--recompute-granularity selective", reports_is_selective(plan)},
+        {megatron_modules(out->arena, plan), plan->options.recomputed_modules},
         {"--use-flash-attn", plan->options.flash_attention},
+        {"--transformer-impl local", !plan->options.flash_attention},
         {"--bf16", plan->options.dtype != MODEL_FLOAT16},
         {"--fp16", plan->options.dtype == MODEL_FLOAT16},
         {"--tp-comm-overlap", plan->overlaps[SIM_OVERLAP_TENSOR] && plan->sequence_parallel && sizes->tensor > 1},
         {"--overlap-grad-reduce", plan->overlaps[SIM_OVERLAP_GRADIENTS]},
         {"--overlap-param-gather",
          plan->overlaps[SIM_OVERLAP_PARAMETERS] && plan->optimizer_partitioning == SIM_STATE_OVER_DATA},
-        {"--fp8-format hybrid", plan->options.dtype == MODEL_FP8},
+        {says_recipe ? recipes[plan->fp8_recipe] : "--fp8-format hybrid", plan->options.dtype == MODEL_FP8},
         {"# of a later Megatron-LM than the others\n--grad-reduce-in-bf16", has_half_gradients(plan)},
         {plan->cuda_graphs ? megatron_graphs(out->arena, plan) : "", plan->cuda_graphs},
         {"--overlap-moe-expert-parallel-comm", plan->overlaps_exchanges},
+        {"--use-precision-aware-optimizer\n--exp-avg-dtype bf16", plan->options.moment_dtype == MODEL_MOMENT_BFLOAT16},
+        {"--use-precision-aware-optimizer\n--exp-avg-dtype fp32", plan->options.moment_dtype == MODEL_MOMENT_FLOAT32},
+        {"--accumulate-allreduce-grads-in-fp32", plan->gradient_dtype == SIM_FLOAT32_GRADIENTS},
+        {"--cp-comm-type p2p", plan->cp_comm_type == SIM_CP_P2P},
         {"--cp-comm-type all_gather", plan->cp_comm_type == SIM_CP_ALL_GATHER},
         {"--cp-comm-type a2a", plan->cp_comm_type == SIM_CP_A2A},
         {"--optimizer adam", true},
@@ -321,6 +351,10 @@ void reports_put_nanotron(const struct sim_plan *plan, const struct reports_torc
                                             {"val_check_interval", -1}};
     reports_put_settings_title(plan, out);
     reports_note_differences(plan, MODEL_POSITION_ROTARY, MODEL_NORM_RMS, out);
+    if (sizes->stages > 1 && plan->pipeline.partition != SIM_BY_COMPUTE_COST)
+        base_put(out,
+                 "# layers of stages: shared out by cost here, evenly in the plan; pipeline_partition compute_cost "
+                 "predicts that\n");
     base_putf(out, "general:\n  project: meshwright\n  run: plan\n  seed: %lld\n", (long long)plan->seed);
     base_put(out, "parallelism:\n");
     reports_put_numbers("  %s: %lld\n", parallelism, BASE_COUNT(parallelism), out);

@@ -1,6 +1,8 @@
 /* Training software of PyTorch, and the features of a plan that each lacks: a plan that needs one is refused. */
 #include "reports/launch_torch.h"
 
+#include "reports/launch.h"
+
 #include <string.h>
 
 enum {
@@ -277,17 +279,11 @@ static enum base_status refuse_others(const struct reports_torch_job *job, const
         {!named && c->sliding_window > 0, "sliding_window", "use 0"},
         {!named && c->parallel_block, "parallel_block", "use 0"},
         {!named && !plain_mlp, "mlp_activations", "use gelu or silu+linear"},
-        {plan->options.optimizer != MODEL_ADAMW, "optimizer", "use adamw"},
-        {plan->loss_tiles > 1, "loss", "use full"},
-        {plan->remat_every > 0 || (plan->remat_layers && strcmp(job->software, "megatron") != 0), "remat_policy",
-         "use full, selective or none"},
-        {plan->options.remat != MODEL_REMAT_NONE && plan->options.remat != MODEL_REMAT_SELECTIVE &&
-             plan->options.remat != MODEL_REMAT_FULL,
-         "remat_policy", "use none, selective or full; for a scanned model the default is T5X's minimal"},
-        {plan->options.dtype == MODEL_FLOAT32 || plan->options.dtype == MODEL_INT8, "dtype", "use bfloat16"},
         {strcmp(plan->rules_text, "zero3") != 0 && strcmp(plan->rules_text, "standard:1,1") != 0 &&
              reports_hybrid_shards(plan) == 1,
          "logical_axis_rules", "use standard:1,1 or zero3"},
+        {plan->request.ici_mesh.count > 1 && reports_hybrid_shards(plan) == 1, "ici_mesh",
+         "use data=N,fsdp=M with logical_axis_rules maxtext"},
     };
     for (int i = 0; i < BASE_COUNT(lacks); i++)
         if (lacks[i].lacks)
@@ -305,9 +301,15 @@ enum base_status reports_torch_put(const struct reports_torch_job *job, const st
     BASE_TRY(refuse_others(job, plan, error));
     BASE_TRY(find_sizes(plan, sizes, error));
     BASE_TRY(refuse_lacks(job, needs_of(plan, sizes), error));
+    BASE_TRY(reports_check_written(out->arena, job->software, plan, error));
     if (sizes->tensor > 1 && !plan->sequence_parallel && job->put == reports_put_torchtitan)
         return base_fail(error, BASE_INPUT,
                          "sequence_parallel: torchtitan's tensor parallelism shards sequences, too; use 1");
+    if (plan->overlaps[SIM_OVERLAP_TENSOR] && !plan->placement->profile.compile.runs &&
+        job->put == reports_put_torchtitan)
+        return base_fail(error, BASE_INPUT,
+                         "tp_comm_overlap: torchtitan overlaps tensor parallelism under torch.compile alone; use "
+                         "compile 1");
     job->put(plan, sizes, out);
     return BASE_OK;
 }

@@ -30,10 +30,13 @@ static void put_model_parts(const struct sim_plan *plan, struct base_text *out)
     struct sim_pipeline_traits traits;
     struct base_error ignored;
     int64_t layer = 0;
-    if (chunks == 1 || (layers % chunks == 0 && !plan->pipeline.layers)) return;
+    bool even = true;
+    if (chunks == 1) return;
     if (sim_pipeline_traits_find(plan->software, &traits, &ignored) != BASE_OK ||
         sim_split_model(plan->config, &plan->pipeline, traits.division, parts, &ignored) != BASE_OK)
         return; /* such a plan was refused */
+    for (int64_t c = 0; c < chunks; c++) even = even && parts[c].decoder_layers * chunks == layers;
+    if (even) return;
     base_put(out, "module_fqns_per_model_part = [");
     for (int64_t c = 0; c < chunks; c++) {
         base_put(out, c ? ", [" : "[");
@@ -60,7 +63,9 @@ static void put_titan_stages(const struct sim_plan *plan, const struct reports_t
         {"pipeline_parallel_layers_per_stage", base_ceil_div(plan->config->num_decoder_layers, chunks)}};
     if (sizes->stages == 1) return;
     reports_put_numbers("%s = %lld\n", numbers, BASE_COUNT(numbers), out);
-    base_putf(out, "pipeline_parallel_schedule = \"%s\"\n", schedules[plan->pipeline.schedule]);
+    const bool one = plan->pipeline.schedule == SIM_INTERLEAVED && plan->pipeline.chunks == 1;
+    base_putf(out, "pipeline_parallel_schedule = \"%s\"\n",
+              schedules[one ? SIM_ONE_FORWARD_ONE_BACKWARD : plan->pipeline.schedule]);
     put_model_parts(plan, out);
 }
 
@@ -112,17 +117,20 @@ void reports_put_torchtitan(const struct sim_plan *plan, const struct reports_to
     reports_put_real("\n[optimizer]\nname = \"AdamW\"\nlr = ", plan->learning_rate, out);
     base_put(out, "\n[training]\n");
     reports_put_numbers("%s = %lld\n", training, BASE_COUNT(training), out);
+    if (plan->options.weight_dtype == MODEL_BFLOAT16) base_put(out, "dtype = \"bfloat16\"\n");
     base_put(out, "\n[parallelism]\n");
     reports_put_numbers("%s = %lld\n", parallelism, BASE_COUNT(parallelism), out);
     if (sizes->tensor > 1 && compiles && plan->overlaps[SIM_OVERLAP_TENSOR])
         base_put(out, "enable_async_tensor_parallel = true\n");
+    if (plan->moe_dispatcher == SIM_DISPATCH_DEEPEP) base_put(out, "expert_parallel_comm_backend = \"deepep\"\n");
     put_titan_stages(plan, sizes, out);
     base_putf(out, "\n[compile]\nenable = %s\n", compiles ? "true" : "false");
     put_titan_recipe(plan, out);
     base_putf(out, "\n[activation_checkpoint]\nmode = \"%s\"\n",
-              reports_is_full(plan)        ? "full"
-              : reports_is_selective(plan) ? "selective"
-                                           : "none");
-    if (reports_is_selective(plan)) base_put(out, "selective_ac_option = \"op\"\n");
+              plan->remat_every || reports_is_selective(plan) ? "selective"
+              : reports_is_full(plan)                         ? "full"
+                                                              : "none");
+    if (plan->remat_every) base_putf(out, "selective_ac_option = \"%d\"\n", plan->remat_every);
+    else if (reports_is_selective(plan)) base_put(out, "selective_ac_option = \"op\"\n");
     base_putf(out, "\n[debug]\nseed = %lld\n", (long long)plan->seed);
 }

@@ -83,8 +83,13 @@ static struct sim_plan_text random_plan(struct base_arena *arena, struct base_ra
                                                                       : PICKED(random, "0", "1");
     v[SIM_PIPELINE_STAGES] = PICKED(random, "1", "1", "2");
     if (*v[SIM_PIPELINE_STAGES] == '2') v[SIM_NUM_MICROBATCHES] = "4";
+    if (!strcmp(software, "nanotron")) v[SIM_PIPELINE_PARTITION] = "compute_cost"; /* it has no other */
     if ((megatron || titan) && *v[SIM_PIPELINE_STAGES] == '2' && base_random_below(random, 2))
         v[SIM_VIRTUAL_STAGES] = "2", v[SIM_PIPELINE_SCHEDULE] = "interleaved";
+    if (titan && *v[SIM_PIPELINE_STAGES] == '2' && base_random_below(random, 2)) { /* layers of each stage */
+        if (v[SIM_VIRTUAL_STAGES]) v[SIM_PIPELINE_LAYOUT] = PICKED(random, "Et*1|t*3|t*2|t*2L", "E|t*3|t*3|t*2L");
+        else v[SIM_PIPELINE_LAYERS] = PICKED(random, "3,5", "5,3");
+    }
     if (!titan) v[SIM_OPTIMIZER_PARTITIONING] = PICKED(random, "none", "data");
     if (megatron) v[SIM_REMAT_POLICY] = PICKED(random, "none", "full", "selective", "full;layers:1");
     if (megatron && base_random_below(random, 3) == 0) {
@@ -115,6 +120,34 @@ static struct sim_plan_text random_plan(struct base_arena *arena, struct base_ra
     return text;
 }
 
+/* form 1: two stages, tensor parallelism; 2: experts. */
+static struct sim_plan_text plain_plan(struct base_arena *arena, const char *software, int form)
+{
+    struct sim_plan_text text = {{0}};
+    const char **v = text.values;
+    const bool tpu = !strcmp(software, "maxtext"), titan = !strcmp(software, "torchtitan");
+    v[SIM_SOFTWARE] = software;
+    v[SIM_MODEL] = base_print(
+        arena,
+        "%sdecoder_only:emb_dim=512,num_heads=8,num_kv_heads=2,head_dim=64,mlp_dim=2048,num_layers=8,vocab_size=1024,"
+        "mlp_activations=silu+linear,logits_via_embedding=0,position_encoding=rotary,norm=rms,biases=0%s",
+        tpu ? "scalable_" : "", form == 2 ? ",num_experts=8,num_selected_experts=2,expert_mlp_dim=512" : "");
+    v[SIM_TOPOLOGY] = tpu ? "v5p-32" : "h100:2x8";
+    v[SIM_TARGETS_LENGTH] = "256";
+    v[SIM_BATCH_SIZE] = "64";
+    v[SIM_OPTIMIZER] = "adamw";
+    if (tpu) v[SIM_REMAT_POLICY] = "full";
+    if (tpu) v[SIM_ICI_MESH] = form ? "data=1,fsdp=4,tensor=4" : "data=1,fsdp=16,tensor=1";
+    if (titan) v[SIM_SOFTWARE_VERSION] = "0.2.2";
+    if (form == 2 && !strcmp(software, "megatron")) v[SIM_EXPERT_PARALLEL] = "4";
+    if (tpu || form != 1 || !strcmp(software, "deepspeed")) return text;
+    v[SIM_NUM_PARTITIONS] = v[SIM_PIPELINE_STAGES] = "2";
+    v[SIM_SEQUENCE_PARALLEL] = "1";
+    v[SIM_NUM_MICROBATCHES] = "4";
+    if (!strcmp(software, "nanotron")) v[SIM_PIPELINE_PARTITION] = "compute_cost";
+    return text;
+}
+
 /* The same model, however its line is written. */
 static void check_same_model(const struct model_config *a, const struct model_config *b)
 {
@@ -128,6 +161,22 @@ static void check_same_model(const struct model_config *a, const struct model_co
     assert_int_equal(a->experts.count, b->experts.count);
     assert_int_equal(a->experts.selected, b->experts.selected);
     assert_int_equal(a->experts.mlp_dim, b->experts.mlp_dim);
+}
+
+/* The same layers in each part of the model, however a file says them. */
+static void check_same_stages(const struct sim_plan *a, const struct sim_plan *b)
+{
+    struct sim_stage_chunk was[SIM_MOST_STAGE_CHUNKS], is[SIM_MOST_STAGE_CHUNKS];
+    struct sim_pipeline_traits traits;
+    struct base_error error;
+    assert_int_equal(a->pipeline.stages, b->pipeline.stages);
+    assert_int_equal(a->pipeline.chunks, b->pipeline.chunks);
+    if (a->pipeline.stages == 1) return;
+    assert_ok(sim_pipeline_traits_find(a->software, &traits, &error), &error);
+    assert_ok(sim_split_model(a->config, &a->pipeline, traits.division, was, &error), &error);
+    assert_ok(sim_split_model(b->config, &b->pipeline, traits.division, is, &error), &error);
+    for (int64_t i = 0; i < a->pipeline.stages * a->pipeline.chunks; i++)
+        assert_int_equal(was[i].decoder_layers, is[i].decoder_layers);
 }
 
 static bool goes_round(struct base_arena *arena, struct sim_cache *cache, const struct format *format,
@@ -155,11 +204,23 @@ static bool goes_round(struct base_arena *arena, struct sim_cache *cache, const 
     for (int key = 0; key < SIM_KEY_COUNT; key++) {
         const char *was = a.values[key] ? a.values[key] : "", *is = b.values[key] ? b.values[key] : "";
         const bool is_mesh = key == SIM_ICI_MESH; /* its axes of 1 need not be said */
-        const bool left_to_software =
-            (key == SIM_GRADIENT_DTYPE || key == SIM_EXPERT_TENSOR_PARALLEL || key == SIM_DDP_BUCKET_SIZE) && !*was;
+        const bool left_to_software = (key == SIM_GRADIENT_DTYPE || key == SIM_EXPERT_TENSOR_PARALLEL ||
+                                       key == SIM_DDP_BUCKET_SIZE || key == SIM_FP8_RECIPE) &&
+                                      !*was;
+        const bool of_stages =
+            key == SIM_PIPELINE_PARTITION || key == SIM_PIPELINE_LAYERS || key == SIM_PIPELINE_LAYOUT;
+        const bool whole = key == SIM_RULES && !strcmp(was, "standard:1,1") && !strcmp(is, "data_only");
+        const bool fsdp = key == SIM_RULES && !strcmp(was, "zero3") && !strcmp(is, "maxtext");
+        const bool one_part = key == SIM_PIPELINE_SCHEDULE && plan.pipeline.chunks == 1 &&
+                              (plan.pipeline.stages == 1 || !strcmp(was, "interleaved"));
+        const bool idle = (key == SIM_MOE_DISPATCHER && !plan.config->experts.count) ||
+                          (key == SIM_CP_COMM_TYPE && plan.context_parallel == 1) ||
+                          (key == SIM_TP_COMM_OVERLAP && !plan.sequence_parallel);
+        if (of_stages || fsdp || whole || one_part || idle) continue;
         if (key == SIM_MODEL || (is_mesh && strchr(was, '=')) || left_to_software) continue;
         if (strcmp(was, is) != 0) fail_msg("%s: was %s, is %s\n%s", sim_plan_keys[key].name, was, is, out.data);
     }
+    check_same_stages(&plan, &again);
     for (int i = 0; i < plan.placement->axes.count; i++) {
         const char *name = plan.placement->axes.names[i];
         const int at = topo_axis_named(&again.placement->axes, name);
@@ -188,6 +249,63 @@ static void what_is_written_is_read_back(struct base_arena *arena)
         TEST_ROW("%s of %s: %lld", formats[f].name, formats[f].software, (long long)done);
         assert_int_equal(done, enough);
     }
+    (void)arena;
+}
+
+/* Every word of every key, and some numbers: a file that cannot express one is refused, and never silent. */
+static void every_setting_is_written_or_refused(struct base_arena *arena)
+{
+    static const struct {
+        enum sim_key key;
+        const char *values[16];
+    } more[] = {
+        {SIM_REMAT_POLICY,
+         {"full;every:2", "full;layers:1", "modules:layernorm", "modules:core_attn+mlp", "save_qkv_proj",
+          "save_dot_except_mlp", "minimal_offloaded", "device:query_proj", "device:query_proj;layers:2",
+          "offload:mlpwo", "device:context;offload:out_proj"}},
+        {SIM_PIPELINE_LAYERS, {"3,5"}},
+        {SIM_PIPELINE_LAYOUT, {"Et*3|t*5L", "even over 10 slots"}},
+        {SIM_MTP_LAYERS, {"1"}},
+        {SIM_VIRTUAL_STAGES, {"2"}},
+        {SIM_LORA_RANK, {"8"}},
+        {SIM_DROPOUT_RATE, {"0.1"}},
+        {SIM_SCANNED, {"0"}},
+        {SIM_CAPACITY_FACTOR, {"1.25"}},
+        {SIM_OVERLAP_MOE_A2A, {"1"}},
+        {SIM_CUDA_GRAPHS, {"full_iteration", "local:attn"}},
+        {SIM_TP_COMM_OVERLAP, {"0", "1"}},
+        {SIM_OVERLAP_GRAD_REDUCE, {"0", "1"}},
+        {SIM_OVERLAP_PARAM_GATHER, {"0", "1"}},
+        {SIM_DDP_BUCKET_SIZE, {"1000000"}},
+        {SIM_COMPILE, {"0", "1"}},
+        {SIM_LOSS, {"fused", "chunked:4"}},
+        {SIM_Z_LOSS, {"0.01"}},
+        {SIM_RULES, {"zero3", "data_only", "standard:1,1", "maxtext", "megatron"}},
+        {SIM_ICI_MESH, {"data=2,fsdp=8", "fsdp=4,tensor=4", "fsdp=8,context=2", "fsdp=8,stage=2"}},
+    };
+    int written_count = 0;
+    for (int f = 0; f < BASE_COUNT(formats); f++)
+        for (int key = 0; key < SIM_KEY_COUNT; key++) {
+            const char *values[SIM_MOST_WORDS + 16] = {0};
+            if (!strncmp(sim_plan_keys[key].name, "memory_", 7)) continue; /* questions about the plan, not in files */
+            int count = 0;
+            for (int i = 0; i < SIM_MOST_WORDS && sim_plan_keys[key].words[i].name; i++)
+                if (key != SIM_PIPELINE_PARTITION || strcmp(formats[f].software, "nanotron") != 0)
+                    values[count++] = sim_plan_keys[key].words[i].name;
+            for (int m = 0; m < BASE_COUNT(more); m++)
+                for (int i = 0; i < 16 && more[m].key == (enum sim_key)key && more[m].values[i]; i++)
+                    values[count++] = more[m].values[i];
+            for (int i = 0; i < 3 * count; i++) {
+                struct base_arena question = {0};
+                struct sim_cache *cache = sim_cache_new(&question);
+                struct sim_plan_text text = plain_plan(&question, formats[f].software, i / count);
+                text.values[key] = values[i % count];
+                written_count += goes_round(&question, cache, &formats[f], &text);
+                sim_cache_free(cache);
+                base_arena_free(&question);
+            }
+        }
+    assert_true(written_count > 300);
     (void)arena;
 }
 
@@ -296,6 +414,7 @@ static const struct test tests[] = {
     TEST(hostile_yaml_is_refused_at_once),
     TEST(damaged_files_end_with_a_message),
     TEST(what_is_written_is_read_back),
+    TEST(every_setting_is_written_or_refused),
 };
 
 int main(int argument_count, char **arguments)

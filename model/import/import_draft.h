@@ -60,9 +60,9 @@ enum base_status model_import_axlearn(struct import_draft *draft);  /* import_ja
 void model_import_rules(struct import_draft *draft);                /* import_rules.c: MaxText's axis rules */
 enum base_status model_import_layout(struct import_draft *draft);   /* import_layout.c: degrees and batch, of PyTorch */
 enum base_status model_import_megatron(struct import_draft *draft); /* import_megatron.c: its defaults */
-void model_import_torch(struct import_draft *draft);                /* import_layout.c: torchtitan's */
-enum base_status model_import_stage_batches(struct import_draft *draft); /* import_layout.c: of torchtitan */
-enum base_status model_import_chunks(struct import_draft *draft);        /* import_layout.c: of torchtitan's stages */
+void model_import_torch(struct import_draft *draft);                /* import_torchtitan.c: remat, dtype */
+enum base_status model_import_stage_batches(struct import_draft *draft); /* import_torchtitan.c */
+enum base_status model_import_chunks(struct import_draft *draft);        /* import_torchtitan.c: layers of stages */
 enum base_status model_import_shards(struct import_draft *draft);        /* import_layout.c: ZeRO's stages as rules */
 enum base_status model_import_model(struct import_draft *draft); /* import_model.c: a name, or one line of sizes */
 

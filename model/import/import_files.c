@@ -153,6 +153,21 @@ static enum base_status read_document(struct import_draft *draft, const char *pa
     return model_import_yaml(&draft->settings, own, path, text.data, text.length, draft->error);
 }
 
+/* A file of arguments alone is no script: Et|(tt|)*4L in it is a word. */
+static const char *escaped(struct base_arena *arena, const char *text)
+{
+    struct base_text out = {.arena = arena};
+    const char *start = text + strspn(text, " \t\n");
+    while (*start == '#') start += strcspn(start, "\n"), start += strspn(start, " \t\n");
+    if (strncmp(start, "--", 2) != 0 || !strpbrk(text, "|()")) return text;
+    for (const char *at = text; *at; at++) {
+        const bool before = at == text || strchr(" \t\n", at[-1]), after = !at[1] || strchr(" \t\n", at[1]);
+        if (strchr("|()", *at) && !(before && after)) base_put(&out, "\\");
+        base_put_bytes(&out, at, 1);
+    }
+    return out.data;
+}
+
 /* The commands of a script that say anything; others (mkdir, echo) have no such options. */
 static enum base_status read_script(struct import_draft *draft, const char *kind, const char *path, const char *text,
                                     int line, int depth)
@@ -160,7 +175,7 @@ static enum base_status read_script(struct import_draft *draft, const char *kind
     struct import_shell *shell = &draft->shell; /* its variables are those of the files before, too */
     const int first = shell->command_count;
     shell->arena = draft->arena, shell->file = path, shell->error = draft->error;
-    BASE_TRY(model_import_shell(shell, text, line));
+    BASE_TRY(model_import_shell(shell, escaped(draft->arena, text), line));
     const int first_body = draft->body_count;
     draft->body_count = shell->body_count;
     for (int b = first_body, end = shell->body_count; b < end; b++)

@@ -117,55 +117,6 @@ enum base_status model_import_layout(struct import_draft *draft)
     return data ? find_batch(draft, data, stages) : BASE_OK;
 }
 
-/* torchtitan cuts a replica's batch for its stages: into so many, or such of 1 sequence (0.2.2) or as many as stages.
- */
-enum base_status model_import_stage_batches(struct import_draft *draft)
-{
-    int64_t stages, local, each, count;
-    BASE_TRY(model_import_int(draft, "pipeline_stages", 1, &stages));
-    BASE_TRY(model_import_int(draft, ".micro_batch", 1, &local));
-    BASE_TRY(model_import_int(draft, ".stage_microbatch", 1, &each));
-    BASE_TRY(model_import_int(draft, ".stage_microbatches", base_ceil_div(local, each), &count));
-    if (stages > 1 && local % count)
-        return model_import_fail(draft, model_import_slot(draft, ".micro_batch"),
-                                 "%lld sequences are no multiple of %lld microbatches", (long long)local,
-                                 (long long)count);
-    if (stages > 1) model_import_put_int(draft, "num_microbatches", count);
-    return BASE_OK;
-}
-
-/* pipeline_parallel.py of torchtitan: embedding and output count as the layers that the first and last stages have
- * less; default: two chunks per device. */
-enum base_status model_import_chunks(struct import_draft *draft)
-{
-    const char *first = model_import_said(draft, ".less_first", "1"),
-               *last = model_import_said(draft, ".less_last", "1");
-    int64_t stages, each, less[2] = {1, 1}, layers = 0;
-    struct model_config config;
-    struct base_error ignored;
-    BASE_TRY(model_import_int(draft, "pipeline_stages", 1, &stages));
-    BASE_TRY(model_import_int(draft, ".layers_of_chunk", 0, &each));
-    BASE_TRY(base_parse_int(first, "pipeline_parallel_first_stage_less_layers", 0, 4096, &less[0], draft->error));
-    BASE_TRY(base_parse_int(last, "pipeline_parallel_last_stage_less_layers", 0, 4096, &less[1], draft->error));
-    if (stages == 1) {
-        model_import_put(draft, "pipeline_schedule", "");
-        return BASE_OK;
-    }
-    if (strcmp(model_import_said(draft, "pipeline_schedule", ""), "interleaved") != 0) return BASE_OK;
-    if (each && model_config_parse(draft->arena, model_import_said(draft, "model", ""), &config, &ignored) == BASE_OK)
-        layers = config.num_decoder_layers + less[0] + less[1];
-    if (!layers) return model_import_put_int(draft, "virtual_stages", 2), BASE_OK;
-    const int64_t chunks = base_ceil_div(layers, each);
-    if (chunks % stages || chunks / stages < 2)
-        return model_import_fail(
-            draft, model_import_slot(draft, ".layers_of_chunk"),
-            "%lld chunks of %lld layers are not two or more for each of %lld stages, and torchtitan "
-            "refuses that",
-            (long long)chunks, (long long)each, (long long)stages);
-    model_import_put_int(draft, "virtual_stages", chunks / stages);
-    return BASE_OK;
-}
-
 /* DeepSpeed's dtype: one of two, which it refuses together. */
 static enum base_status put_dtype(struct import_draft *draft)
 {
@@ -196,17 +147,4 @@ enum base_status model_import_shards(struct import_draft *draft)
                           "parameters alone are offloaded; the prediction offloads the optimizer, too");
     if (whole) model_import_put(draft, "cpu_offload", "optimizer+parameters");
     return BASE_OK;
-}
-
-/* torchtitan's activation checkpointing and converters. */
-void model_import_torch(struct import_draft *draft)
-{
-    const char *mode = model_import_said(draft, ".granularity_titan", NULL),
-               *option = model_import_said(draft, ".selective_option", "2"),
-               *converters = model_import_said(draft, ".converters", "");
-    if (mode && !strcmp(mode, "selective") && strcmp(option, "op") != 0)
-        model_import_put(draft, "remat_policy",
-                         strcmp(option, "1") != 0 ? base_print(draft->arena, "full;every:%.20s", option) : "full");
-    else if (mode) model_import_put(draft, "remat_policy", mode);
-    if (strstr(converters, "float8")) model_import_put(draft, "dtype", "fp8");
 }

@@ -166,11 +166,14 @@ static void put_vocabulary(struct import_draft *draft)
         model_import_default(draft, "model.vocab_size", base_print(draft->arena, "%lld", (long long)config.vocab_size));
 }
 
-/* arguments.py: sequence parallelism without tensor parallelism is turned off. */
+/* arguments.py: sequence parallelism without tensor parallelism is turned off, and its exchanges overlap only where
+ * --tp-comm-overlap says so. */
 static void put_sequence(struct import_draft *draft)
 {
-    if (!strcmp(model_import_said(draft, ".tensor", "1"), "1") && model_import_slot(draft, "sequence_parallel"))
-        model_import_put(draft, "sequence_parallel", "0");
+    const bool shards = strcmp(model_import_said(draft, ".tensor", "1"), "1") != 0;
+    if (!shards && model_import_slot(draft, "sequence_parallel")) model_import_put(draft, "sequence_parallel", "0");
+    if (shards && !strcmp(draft->kind, "megatron") && !strcmp(model_import_said(draft, "sequence_parallel", "0"), "1"))
+        model_import_default(draft, "tp_comm_overlap", "0");
 }
 
 /* Modules of a layer, the whole layer if none is named, or the whole iteration. Graphs came with core 0.14; rows of

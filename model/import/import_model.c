@@ -63,10 +63,8 @@ static enum base_status put_line(struct import_draft *draft)
     BASE_TRY(put_latent(draft));
     BASE_TRY(find_defaults(draft));
     /* Latent attention is known for scanned layers alone. */
-    const bool scans =
-        size_of(draft, "kv_lora_rank") ||
-        ((!strcmp(draft->kind, "maxtext") || !strcmp(draft->kind, "easylm") || !strcmp(draft->kind, "axlearn")) &&
-         strcmp(model_import_said(draft, ".scan", "true"), "false") != 0);
+    const bool scans = size_of(draft, "kv_lora_rank") || !strcmp(draft->kind, "maxtext") ||
+                       !strcmp(draft->kind, "easylm") || !strcmp(draft->kind, "axlearn");
     base_put(&line, scans ? "scalable_decoder_only:" : "decoder_only:");
     const bool routes = size_of(draft, "num_experts") != NULL;
     const char *name;

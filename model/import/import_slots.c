@@ -4,7 +4,6 @@
  * import_defaults.csv fill omitted ones, in order: software, when ("slot=values", or always), key, value. */
 #include "model/import/import_draft.h"
 
-#include <ctype.h>
 #include <stdarg.h>
 #include <string.h>
 
@@ -108,36 +107,12 @@ void model_import_warn(struct import_draft *draft, struct model_gin_place place,
 
 /* ---- rows ---- */
 
-/* A name of a row, or a value, with "*" for anything; case counts in neither. */
-static bool matches(const char *pattern, size_t length, const char *text)
-{
-    const char *end = pattern + length, *star = NULL, *back = NULL;
-    while (*text) {
-        if (pattern < end && *pattern == '*') star = pattern++, back = text;
-        else if (pattern < end && tolower((unsigned char)*pattern) == tolower((unsigned char)*text)) pattern++, text++;
-        else if (star) pattern = star + 1, text = ++back;
-        else return false;
-    }
-    while (pattern < end && *pattern == '*') pattern++;
-    return pattern == end;
-}
-
-static bool lists(const char *list, const char *text)
-{
-    for (const char *at = list; *at; at += strspn(at, " ")) {
-        const size_t length = strcspn(at, " ");
-        if (matches(at, length, text)) return true;
-        at += length;
-    }
-    return false;
-}
-
 /* "theirs=ours": ours, with a final "*" replaced by theirs; NULL: not found. */
 static const char *mapped(struct base_arena *arena, const char *list, const char *text)
 {
     for (const char *at = list; *at; at += strspn(at, " ")) {
         const size_t length = strcspn(at, " "), cut = strcspn(at, "=");
-        if (cut < length && matches(at, cut, text)) return base_copy_bytes(arena, at + cut + 1, length - cut - 1);
+        if (cut < length && base_matches(at, cut, text)) return base_copy_bytes(arena, at + cut + 1, length - cut - 1);
         at += length;
     }
     return NULL;
@@ -155,7 +130,7 @@ static const char *field(int row, int column)
 static int find_row(const char *kind, const char *name)
 {
     for (int row = 0; row < keys->row_count; row++)
-        if (lists(field(row, SOFTWARE), kind) && lists(field(row, KEY), name)) return row;
+        if (base_lists_like(field(row, SOFTWARE), kind) && base_lists_like(field(row, KEY), name)) return row;
     return -1;
 }
 
@@ -185,7 +160,7 @@ static enum base_status note_unknown(struct import_draft *draft, const struct im
     const char *names[MOST], *meant;
     int count = 0, slips;
     for (int row = 0; row < keys->row_count; row++)
-        for (const char *at = field(row, KEY); lists(field(row, SOFTWARE), setting->kind) && *at;
+        for (const char *at = field(row, KEY); base_lists_like(field(row, SOFTWARE), setting->kind) && *at;
              at += strspn(at, " ")) {
             const size_t length = strcspn(at, " ");
             const char *dot = strrchr(setting->name, '.'); /* "*.name" is of any table */
@@ -240,7 +215,7 @@ static enum base_status take(struct import_draft *draft, const struct import_set
     if (!*to) return note(draft, setting, "has no effect on the answer; ignored"), BASE_OK;
     if (!*value) return BASE_OK; /* null: not said */
     if (*to == '!') {
-        if (*value && !lists(values, value))
+        if (*value && !base_lists_like(values, value))
             model_import_warn(draft, setting->place, "%.100s = %.60s changes the answer and is not modelled",
                               setting->name, value);
         return BASE_OK;
@@ -283,9 +258,10 @@ void model_import_defaults(struct import_draft *draft)
                    *key = base_table_field(defaults, row, OF_KEY), *value = base_table_field(defaults, row, VALUE);
         const struct import_slot *slot =
             equals ? model_import_slot(draft, base_copy_bytes(draft->arena, when, (size_t)(equals - when))) : NULL;
-        if (!lists(base_table_field(defaults, row, OF_SOFTWARE), draft->kind) || model_import_slot(draft, key))
+        if (!base_lists_like(base_table_field(defaults, row, OF_SOFTWARE), draft->kind) ||
+            model_import_slot(draft, key))
             continue;
-        if (equals && (!slot || !lists(equals + 1, slot->value))) continue;
+        if (equals && (!slot || !base_lists_like(equals + 1, slot->value))) continue;
         if (ends_marked(value)) {
             value = base_copy_bytes(draft->arena, value, strlen(value) - 1);
             model_import_warn(draft, slot->place, "%.60s is not available: %s is assumed; %s=N overrides it",
