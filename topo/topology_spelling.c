@@ -1,4 +1,5 @@
-/* Common spellings of topologies: "8xH100", "64 x H100 SXM", "32 v4 chips", "h100-80gb:1x8", "8 x v5e-256". */
+/* Common spellings of topologies: "8xH100", "64 x H100 SXM", "32 v4 chips", "h100-80gb:1x8", "8 x v5e-256",
+ * "v5p:4x4x4 x 2", "2 x p5.48xlarge". */
 #include "topo/topology_names.h"
 
 #include <ctype.h>
@@ -56,8 +57,11 @@ static bool is_called(const struct topo_chip *chip, const struct tokens *given)
     if (!split(chip->name, strlen(chip->name), &name) || !split(chip->full_name, strlen(chip->full_name), &full))
         return false;
     for (int i = 0; i < given->count; i++) {
-        if (is_filler(given->words[i])) continue;
-        if (!holds(&name, given->words[i]) && !holds(&full, given->words[i])) return false;
+        char word[LONGEST_TOKEN];
+        const size_t last = strlen(strcpy(word, given->words[i])) - 1;
+        if (is_filler(word)) continue;
+        if (word[last] == 's' && !holds(&name, word) && !holds(&full, word)) word[last] = '\0'; /* "8 H100s" */
+        if (!holds(&name, word) && !holds(&full, word)) return false;
         any = true;
     }
     return any;
@@ -71,7 +75,9 @@ static const struct topo_chip *chip_of(const struct tokens *given)
     bool several = false;
     for (int i = 0; i < count; i++) {
         if (!is_called(&chips[i], given)) continue;
-        if (holds(given, chips[i].name)) return &chips[i];
+        char plural[LONGEST_TOKEN + 1];
+        snprintf(plural, sizeof plural, "%ss", chips[i].name);
+        if (holds(given, chips[i].name) || holds(given, plural)) return &chips[i];
         several = several || found;
         found = &chips[i];
     }
@@ -127,7 +133,7 @@ const char *topo_devices_name(struct base_arena *arena, const struct topo_chip *
                       (long long)(count > each ? each : count));
 }
 
-/* "8xH100", "64 x H100", "32 v4 chips", "H100x8": the count, and the name next to it; 0: none. */
+/* "8xH100", "64 x H100", "32 v4 chips", "H100x8", "H200 SXM 8": the count, and the name next to it; 0: none. */
 static int64_t count_beside(struct base_arena *arena, const char *text, const char **name)
 {
     const size_t length = strlen(text), digits = strspn(text, "0123456789");
@@ -142,7 +148,15 @@ static int64_t count_beside(struct base_arena *arena, const char *text, const ch
     while (end > text && isdigit((unsigned char)end[-1])) end--;
     const char *number = end;
     while (end > text && end[-1] == ' ') end--;
-    if (!*number || strlen(number) > 7 || end - text < 3 || !strchr("xX*", end[-1])) return 0;
+    if (!*number || strlen(number) > 7 || end - text < 3) return 0;
+    const bool times = strchr("xX*", end[-1]) && (end == number || end[-2] == ' '), bare = end < number && !times;
+    if (!times && !bare) return 0;
+    if (bare) {
+        *name = base_copy_bytes(arena, text, (size_t)(end - text));
+        const struct topo_chip *chip = chip_spelled(*name, (size_t)(end - text));
+        const bool is_memory = chip && strstr(chip->full_name, base_print(arena, "%sGB", number)); /* "H100 80" */
+        return is_memory || chip_spelled(text, length) ? 0 : atoi(number);                         /* "RTX 4090" */
+    }
     for (end--; end > text && end[-1] == ' ';) end--;
     *name = base_copy_bytes(arena, text, (size_t)(end - text));
     return atoi(number);
@@ -182,17 +196,35 @@ static const char *nodes_of(struct base_arena *arena, const char *text)
     return chip && chip->kind == TOPO_GPU ? base_print(arena, "%s:%ldx%ld", chip->name, nodes, each) : NULL;
 }
 
+/* "v5p:4x4x4", "v4-32", "h100:2x8" and "p5.48xlarge", so many times: slices, or nodes. NULL: it is none of these. */
+static const char *times_machine(struct base_arena *arena, const char *name, int64_t count)
+{
+    const char *node = base_synonym("topology", name, strlen(name), BASE_SUGGESTED);
+    if (node && strchr(node, ':')) name = node;
+    const char *colon = strchr(name, ':'), *x = colon ? strchr(colon, 'x') : NULL;
+    const struct topo_chip *chip = colon ? chip_spelled(name, (size_t)(colon - name)) : NULL;
+    if (!x || !chip || strchr(name, '@')) return NULL;
+    if (chip->kind == TOPO_TPU) return base_print(arena, "%s%s@slices=%lld", chip->name, colon, (long long)count);
+    const int64_t nodes = strtol(colon + 1, NULL, 10);
+    if (chip->kind != TOPO_GPU || nodes < 1 || nodes > MOST_COUNT || strspn(x + 1, "0123456789") != strlen(x + 1))
+        return NULL;
+    return base_print(arena, "%s:%lld%s", chip->name, (long long)(nodes * count), x);
+}
+
 /* The counted items as a topology, for example the slices of "8 x v5e-256"; NULL: not a count. */
 static const char *counted(struct base_arena *arena, const char *text)
 {
     const char *name, *nodes = nodes_of(arena, text);
     if (nodes) return nodes;
     const int64_t count = count_beside(arena, text, &name);
-    if (!count || !*name) return NULL;
+    if (!count) return times_machine(arena, text, 1);
+    if (!strncmp(name, "slices of ", 10)) name += 10;
+    const char *machine = times_machine(arena, name, count);
+    if (machine) return machine;
     char *lower = base_copy(arena, name);
     topo_as_catalogued(lower);
-    if (topo_slice_named(lower))
-        return !isdigit((unsigned char)*text) ? NULL : base_print(arena, "%s@slices=%lld", lower, (long long)count);
+    const bool is_count = isdigit((unsigned char)*text) || strchr(text, ' '); /* "v6e-8x4" is a shape */
+    if (topo_slice_named(lower)) return is_count ? base_print(arena, "%s@slices=%lld", lower, (long long)count) : NULL;
     struct tokens given;
     const struct topo_chip *chip = split(lower, strlen(lower), &given) ? chip_of(&given) : NULL;
     if (!chip) return NULL;
@@ -204,16 +236,17 @@ static const char *counted(struct base_arena *arena, const char *text)
 const char *topo_spelled(struct base_arena *arena, const char *text)
 {
     const size_t length = strcspn(text, ":@");
-    if (*text == '@' || strlen(text) >= LONGEST || !length || text[length] == '@' || topo_chip_named(text, length) ||
-        topo_slice_named(text))
+    const bool counts = !text[length] || (strchr(text, ' ') && !strchr(text, '@')); /* "v5p:4x4x4 x 2" */
+    if (*text == '@' || strlen(text) >= LONGEST || !length || text[length] == '@' ||
+        (!counts && topo_chip_named(text, length)) || topo_slice_named(text))
         return text;
     char lower[LONGEST]; /* not in the arena: a session must not keep rejected names */
     memcpy(lower, text, length);
     lower[length] = '\0';
     topo_as_catalogued(lower);
-    if (topo_chip_named(lower, strlen(lower)) || topo_slice_named(lower)) return text;
-    const char *meant = text[length] ? NULL : counted(arena, text);
+    const char *meant = counts ? counted(arena, text) : NULL;
     if (meant) return meant;
+    if (topo_chip_named(lower, strlen(lower)) || topo_slice_named(lower)) return text;
     const struct topo_chip *chip = chip_spelled(text, length);
     if (!chip || (!text[length] && !strcmp(chip->name, text))) return text;
     return base_print(arena, "%s%s", chip->name, text + length);
