@@ -105,8 +105,9 @@ static void spell_topologies(struct base_arena *arena, struct sim_plan_text *pla
     struct base_text text = {.arena = arena};
     const char *given = plan->values[SIM_TOPOLOGY];
     if (!given) return;
+    const char *separators = strchr(given, '@') ? ";" : ";,"; /* options of one have commas */
     for (const char *at = given, *end; at; at = *end ? end + 1 : NULL) {
-        end = at + strcspn(at, ";");
+        end = at + strcspn(at, separators);
         base_putf(&text, "%s%s", at == given ? "" : ";",
                   topo_spelled(arena, base_copy_bytes(arena, at, (size_t)(end - at))));
     }
