@@ -197,7 +197,6 @@ static bool goes_round(struct base_arena *arena, struct sim_cache *cache, const 
     const bool says_model = read.values[SIM_MODEL] != NULL, says_length = read.values[SIM_TARGETS_LENGTH] != NULL;
     if (!says_model) read.values[SIM_MODEL] = text->values[SIM_MODEL];
     if (!says_length) read.values[SIM_TARGETS_LENGTH] = text->values[SIM_TARGETS_LENGTH];
-    read.values[SIM_SPLIT_PHYSICAL_AXES] = text->values[SIM_SPLIT_PHYSICAL_AXES];
     assert_ok(sim_plan_check_another(cache, &read, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &again, &error), &error);
     check_same_model(plan.config, again.config);
     const struct sim_plan_text a = sim_plan_filled(arena, &plan), b = sim_plan_filled(arena, &again);

@@ -325,6 +325,9 @@ static void take_machine(struct import_draft *draft)
     const char *type = model_import_said(draft, ".device_type", NULL),
                *shape = model_import_said(draft, ".shape", NULL),
                *slices = model_import_said(draft, ".num_slices", NULL), *dash = type ? strrchr(type, '-') : NULL;
+    const char *compiled = model_import_said(draft, "topology", NULL); /* of train_compile */
+    if (compiled && slices && !strchr(compiled, '@'))
+        model_import_put(draft, "topology", base_print(draft->arena, "%s@slices=%s", compiled, slices));
     if (!type) return;
     if (dash && strchr(dash, 'x')) type = base_print(draft->arena, "%.*s:%s", (int)(dash - type), type, dash + 1);
     else if (shape && !dash) type = base_print(draft->arena, "%s:%s", type, shape);

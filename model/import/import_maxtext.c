@@ -37,6 +37,11 @@ static enum base_status put_mesh(struct import_draft *draft, const char *level, 
                          any ? any->place.file : "MaxText", level, (long long)product, (long long)devices,
                          !strcmp(level, "ici") ? "devices in a slice" : "slices");
     if (fills >= 0) sizes[fills] = devices / product;
+    if (sizes[1] > 1)
+        model_import_warn(draft, any ? any->place : (struct model_gin_place){"MaxText", 0},
+                          "%s_pipeline_parallelism = %lld: MaxText's pipelines are not modelled: its devices are "
+                          "predicted as if all computed the same",
+                          level, (long long)sizes[1]);
     for (int i = 0; i < BASE_COUNT(axes); i++) {
         const bool always = i == 0 || i == 2 || i == 6;
         if (sizes[i] > 1 || always)
@@ -165,6 +170,20 @@ static enum base_status refuse_sizes(struct import_draft *draft)
     return BASE_OK;
 }
 
+/* Experts without sparse_matmul have capacity_factor rows each, or all rows, which are not modelled. */
+static void put_experts(struct import_draft *draft)
+{
+    const struct import_slot *dense = model_import_slot(draft, "moe_dispatcher");
+    const bool bounded = model_import_slot(draft, "capacity_factor") != NULL;
+    if (dense && bounded) return;
+    if (dense && model_import_slot(draft, "model.num_experts"))
+        model_import_warn(draft, dense->place,
+                          "sparse_matmul = False without capacity_factor computes every expert for every token, which "
+                          "is not modelled");
+    model_import_put(draft, "moe_dispatcher", "");
+    model_import_put(draft, "capacity_factor", "");
+}
+
 enum base_status model_import_maxtext(struct import_draft *draft)
 {
     const bool own = !strcmp(draft->kind, "maxtext"); /* others have its meshes */
@@ -181,5 +200,6 @@ enum base_status model_import_maxtext(struct import_draft *draft)
     if (own) BASE_TRY(put_batch(draft));
     if (own) BASE_TRY(put_remat(draft));
     if (quantized) model_import_put(draft, "dtype", quantized);
+    put_experts(draft);
     return scale_model(draft);
 }
