@@ -409,7 +409,8 @@ static enum base_status finish(struct import_draft *draft)
         model_import_default(draft, "software_version", "0.2.2"); /* whose settings import_keys.csv has */
     const bool hugging =
         is_kind(draft->kind, "accelerate") || is_kind(draft->kind, "llamafactory") || is_kind(draft->kind, "axolotl");
-    const struct import_slot *zero_file = model_import_slot(draft, ".deepspeed");
+    const struct import_slot *own = model_import_slot(draft, ".zero_file"),
+                             *zero_file = own ? own : model_import_slot(draft, ".deepspeed");
     if (zero_file && base_ends_in(zero_file->value, ".json") && !model_import_slot(draft, ".zero"))
         model_import_warn(draft, zero_file->place, "%.200s is not read: give it as a file, too, for its ZeRO stage",
                           zero_file->value);

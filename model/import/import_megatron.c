@@ -138,6 +138,19 @@ static enum base_status put_remat(struct import_draft *draft)
     return BASE_OK;
 }
 
+/* arguments.py: --num-query-groups counts with --group-query-attention alone. */
+static void put_groups(struct import_draft *draft)
+{
+    const struct import_slot *groups = model_import_slot(draft, "model.num_kv_heads");
+    if (!groups || strcmp(draft->kind, "megatron") != 0 || model_import_slot(draft, ".groups")) return;
+    if (strcmp(groups->from, "num_query_groups") != 0) return;
+    model_import_warn(draft, groups->place,
+                      "num_query_groups = %.20s has no effect without --group-query-attention: each head has its own "
+                      "keys",
+                      groups->value);
+    model_import_put(draft, "model.num_kv_heads", model_import_said(draft, "model.num_heads", ""));
+}
+
 static enum base_status put_mlp(struct import_draft *draft)
 {
     const bool gated = !strcmp(model_import_said(draft, "model.mlp_activations", "gelu"), "silu+linear");
@@ -245,6 +258,7 @@ enum base_status model_import_megatron(struct import_draft *draft)
         BASE_TRY(check_positions(draft));
     }
     put_sequence(draft);
+    put_groups(draft);
     BASE_TRY(put_remat(draft));
     BASE_TRY(put_mlp(draft));
     put_vocabulary(draft);
