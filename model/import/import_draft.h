@@ -60,6 +60,7 @@ enum base_status model_import_axlearn(struct import_draft *draft);  /* import_ja
 void model_import_rules(struct import_draft *draft);                /* import_rules.c: MaxText's axis rules */
 enum base_status model_import_layout(struct import_draft *draft);   /* import_layout.c: degrees and batch, of PyTorch */
 enum base_status model_import_megatron(struct import_draft *draft); /* import_megatron.c: its defaults */
+void model_import_bridge(struct import_draft *draft);               /* import_megatron.c: NeMo 2 and Megatron-Bridge */
 void model_import_torch(struct import_draft *draft);                /* import_torchtitan.c: remat, dtype */
 enum base_status model_import_stage_batches(struct import_draft *draft); /* import_torchtitan.c */
 enum base_status model_import_chunks(struct import_draft *draft);        /* import_torchtitan.c: layers of stages */

@@ -37,7 +37,8 @@ static const struct {
     {"torchtitan", "[parallelism]", ""},
     {"torchtitan", "[model]", "flavor"},
     {"torchtitan", "torchtitan", "job.config_file"},
-    {"fsdp", "fsdp_config", "max_seq_len"},
+    {"transformers", "--per_device_train_batch_size", ""},
+    {"fsdp", "fsdp_config:", "max_seq_len"},
     {"fsdp", "device_train_microbatch_size", ""},
     {"fsdp", "global_train_batch_size", ""},
     {"axolotl", "base_model", "sequence_len"},
@@ -99,6 +100,8 @@ static enum base_status take_arguments(struct import_draft *draft, const char *k
                              "%.300s:%d: benchmark_runner takes its settings from Python; give the command line of "
                              "MaxText.train that it starts",
                              file, words->items[i].line);
+        if (is_kind(kind, "nemo") && base_ends_in(word, ".py") && strstr(word, "recipe"))
+            model_import_put_from(draft, ".recipe", word, place);
         if (is_kind(kind, "maxtext") && !equals && *word != '-' &&
             (base_ends_in(word, ".yml") || base_ends_in(word, ".yaml")) && !base_ends_in(word, "base.yml"))
             draft->base_file = word;
@@ -378,6 +381,7 @@ static enum base_status finish(struct import_draft *draft)
 {
     const bool megatron = is_kind(draft->kind, "megatron") || is_kind(draft->kind, "nemo");
     BASE_TRY(find_devices(draft));
+    if (is_kind(draft->kind, "nemo")) model_import_bridge(draft);
     const struct import_slot *file = model_import_slot(draft, ".config_file");
     const char *lacks = draft->base_file && !draft->has_yaml ? draft->base_file
                         : file && !draft->has_toml           ? file->value
@@ -414,13 +418,17 @@ static enum base_status finish(struct import_draft *draft)
     if (zero_file && base_ends_in(zero_file->value, ".json") && !model_import_slot(draft, ".zero"))
         model_import_warn(draft, zero_file->place, "%.200s is not read: give it as a file, too, for its ZeRO stage",
                           zero_file->value);
+    const struct import_slot *launcher = model_import_slot(draft, ".launcher_file");
+    if (launcher && !model_import_slot(draft, ".zero"))
+        model_import_warn(draft, launcher->place, "%.200s is not read: give it as a file, too, for its sharding",
+                          launcher->value);
     const bool deep = is_kind(draft->kind, "deepspeed") || model_import_slot(draft, ".deepspeed");
     model_import_put(draft, "software",
-                     model_import_slot(draft, ".core") ? "megatron"
-                     : deep                            ? (megatron ? "megatron_deepspeed" : "deepspeed")
-                     : hugging                         ? "transformers"
-                     : easylm                          ? "maxtext"
-                                                       : draft->kind);
+                     model_import_slot(draft, ".core") || model_import_slot(draft, ".bridge") ? "megatron"
+                     : deep    ? (megatron ? "megatron_deepspeed" : "deepspeed")
+                     : hugging ? "transformers"
+                     : easylm  ? "maxtext"
+                               : draft->kind);
     if (is_kind(draft->kind, "torchtitan") || (hugging && !deep && !model_import_slot(draft, ".core")))
         take_allocator(draft);
     BASE_TRY(model_import_model(draft));

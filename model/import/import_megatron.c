@@ -185,7 +185,8 @@ static void put_sequence(struct import_draft *draft)
 {
     const bool shards = strcmp(model_import_said(draft, ".tensor", "1"), "1") != 0;
     if (!shards && model_import_slot(draft, "sequence_parallel")) model_import_put(draft, "sequence_parallel", "0");
-    if (shards && !strcmp(draft->kind, "megatron") && !strcmp(model_import_said(draft, "sequence_parallel", "0"), "1"))
+    if (shards && (!strcmp(draft->kind, "megatron") || model_import_slot(draft, ".bridge")) &&
+        !strcmp(model_import_said(draft, "sequence_parallel", "0"), "1"))
         model_import_default(draft, "tp_comm_overlap", "0");
 }
 
@@ -269,4 +270,43 @@ enum base_status model_import_megatron(struct import_draft *draft)
         model_import_slot(draft, ".positions"))
         model_import_default(draft, "model.num_positions", model_import_said(draft, ".positions", NULL));
     return BASE_OK;
+}
+
+/* NeMo 2's "nemo.collections.llm.gpt.model.llama.Llama3Config8B" as llama3_8b. */
+static void name_target(struct import_draft *draft)
+{
+    const struct import_slot *target = model_import_slot(draft, ".target");
+    if (!target) return;
+    const char *dot = strrchr(target->value, '.'), *name = dot ? dot + 1 : target->value,
+               *config = strstr(name, "Config");
+    int count;
+    const struct model_zoo_model *zoo = model_zoo(draft->arena, &count);
+    const char *meant = config ? model_zoo_meant(zoo, count,
+                                                 base_print(draft->arena, "%.*s_%s", (int)(config - name), name,
+                                                            config + strlen("Config")))
+                               : NULL;
+    if (meant && !model_import_slot(draft, "model")) model_import_put_from(draft, "model", meant, target->place);
+    if (!meant)
+        model_import_warn(draft, target->place, "%.100s is no model of the zoo; give --model with its config.json",
+                          target->value);
+}
+
+/* Groups of Megatron-Bridge and NeMo 2, which NeMo's files of 2023 lack; a recipe is Python, which is not read. */
+void model_import_bridge(struct import_draft *draft)
+{
+    static const char *const groups[] = {"train.", "ddp.", "comm_overlap.", "mixed_precision", "trainer.strategy."};
+    const struct import_slot *recipe = model_import_slot(draft, ".recipe");
+    bool any = recipe != NULL;
+    for (int i = 0; i < draft->settings.count; i++)
+        for (int g = 0; g < BASE_COUNT(groups); g++)
+            any = any || !strncmp(draft->settings.items[i].name, groups[g], strlen(groups[g]));
+    if (!any) return;
+    name_target(draft);
+    model_import_put(draft, ".bridge", "1");
+    model_import_default(draft, "software_version", "Megatron-Bridge");
+    model_import_default(draft, "dtype", "bfloat16");
+    if (recipe)
+        model_import_warn(draft, recipe->place,
+                          "%.100s is Python and is not read: give what it sets as KEY=VALUE, or --model and options",
+                          recipe->value);
 }
