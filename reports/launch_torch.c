@@ -305,11 +305,11 @@ enum base_status reports_torch_put(const struct reports_torch_job *job, const st
     if (sizes->tensor > 1 && !plan->sequence_parallel && job->put == reports_put_torchtitan)
         return base_fail(error, BASE_INPUT,
                          "sequence_parallel: torchtitan's tensor parallelism shards sequences, too; use 1");
-    if (plan->overlaps[SIM_OVERLAP_TENSOR] && !plan->placement->profile.compile.runs &&
-        job->put == reports_put_torchtitan)
+    if (sim_plan_filled(out->arena, plan).values[SIM_TP_COMM_OVERLAP] && job->put == reports_put_torchtitan &&
+        !plan->placement->profile.compile.runs)
         return base_fail(error, BASE_INPUT,
                          "tp_comm_overlap: torchtitan overlaps tensor parallelism under torch.compile alone; use "
-                         "compile 1");
+                         "compile 1, or leave it out");
     job->put(plan, sizes, out);
     return BASE_OK;
 }
