@@ -2,8 +2,6 @@
 #include "exec/row.h"
 #include "exec/vector_math.h"
 
-static const float norm_epsilon = 1e-6f; /* T5X's layer norm */
-
 void exec_row_copy(struct exec_row *row)
 {
     if (row->out[0] != row->in[0]) memmove(row->out[0], row->in[0], (size_t)row->n * sizeof(float));
@@ -17,11 +15,12 @@ EXEC_VECTORIZED void exec_row_add(struct exec_row *row)
     for (int64_t i = 0; i < row->n; i++) out[i] = a[i] + b[i];
 }
 
-/* Logits of a tied table are divided by the square root of the width, the operand's last dimension. */
+/* T5X divides logits of a tied table by the square root of the width, the operand's last dimension. */
 void exec_row_scale(struct exec_row *row)
 {
     const struct model_tensor *operand = &row->machine->s->program->tensors[row->op->inputs[0]];
-    const float factor = 1.0f / sqrtf((float)row->machine->sizes[operand->dims[operand->rank - 1]]), *x = row->in[0];
+    const float width = (float)row->machine->sizes[operand->dims[operand->rank - 1]], *x = row->in[0],
+                factor = row->op->factor > 0 ? (float)row->op->factor : 1.0f / sqrtf(width);
     float *out = row->out[0];
     EXEC_INDEPENDENT
     for (int64_t i = 0; i < row->n; i++) out[i] = x[i] * factor;
@@ -52,17 +51,19 @@ void exec_row_zeros(struct exec_row *row)
     memset(row->out[0], 0, (size_t)row->n * sizeof(float));
 }
 
-/* Length of a whole row, over all devices. */
-static int64_t row_length(const struct exec_row *row)
+/* Number of elements under one mean square, over all devices: a row, or the rows of all heads. */
+static int64_t elements_of_mean(const struct exec_row *row)
 {
-    const char *labels = row->op->output_labels;
-    return row->machine->sizes[model_dimension_of(row->machine->s->program, labels[strlen(labels) - 1])->size];
+    const char *labels = row->op->output_labels + strlen(row->op->output_labels) - row->op->normed_labels;
+    int64_t count = 1;
+    for (; *labels; labels++) count *= row->machine->sizes[model_dimension_of(row->machine->s->program, *labels)->size];
+    return count;
 }
 
 /* x, mean of squares, scale -> x / sqrt(mean + epsilon) * scale */
 EXEC_VECTORIZED void exec_row_norm(struct exec_row *row)
 {
-    const float *x = row->in[0], *scale = row->in[2], inverse = 1.0f / sqrtf(row->in[1][0] + norm_epsilon);
+    const float *x = row->in[0], *scale = row->in[2], inverse = 1.0f / sqrtf(row->in[1][0] + exec_row_epsilon(row));
     float *out = row->out[0];
     EXEC_INDEPENDENT
     for (int64_t i = 0; i < row->n; i++) out[i] = x[i] * inverse * scale[i];
@@ -71,8 +72,8 @@ EXEC_VECTORIZED void exec_row_norm(struct exec_row *row)
 /* cotangent * scale, x, mean of squares, sum of cotangent * scale * x -> cotangent of x */
 EXEC_VECTORIZED void exec_row_norm_grad(struct exec_row *row)
 {
-    const float *cotangent = row->in[0], *x = row->in[1], inverse = 1.0f / sqrtf(row->in[2][0] + norm_epsilon);
-    float width = (float)row_length(row), pull = row->in[3][0] * inverse * inverse * inverse / width;
+    const float *cotangent = row->in[0], *x = row->in[1], inverse = 1.0f / sqrtf(row->in[2][0] + exec_row_epsilon(row));
+    float width = (float)elements_of_mean(row), pull = row->in[3][0] * inverse * inverse * inverse / width;
     float *out = row->out[0];
     EXEC_INDEPENDENT
     for (int64_t i = 0; i < row->n; i++) out[i] = cotangent[i] * inverse - x[i] * pull;

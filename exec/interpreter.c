@@ -17,6 +17,7 @@ static void run_kernel(struct exec_machine *machine, int kernel, int device)
     case MODEL_EINSUM:
         if (sim_looks_up(machine->s, op)) exec_lookup(machine, op, device);
         else exec_contract(machine, op, device);
+        if (op->op->factor > 0) exec_scale(machine, op, device);
         return;
     case MODEL_SLICE:
     case MODEL_RESHAPE:

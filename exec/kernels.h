@@ -19,6 +19,8 @@ void exec_rows(struct exec_machine *machine, int kernel, int device);           
 void exec_reduction(struct exec_machine *machine, int kernel, int device);             /* row_kernels.c */
 void exec_contract(struct exec_machine *machine, const struct sim_op *op, int device); /* contract.c */
 void exec_lookup(struct exec_machine *machine, const struct sim_op *op, int device);   /* lookup.c */
+/* movement.c: multiplies a product's result by its factor */
+void exec_scale(struct exec_machine *machine, const struct sim_op *op, int device);
 void exec_move(struct exec_machine *machine, const struct sim_op *op,
                int device); /* movement.c: slices, repeated heads */
 void exec_roll_tokens(const struct exec_machine *machine, const struct sim_op *op, int device); /* blocks.c */

@@ -1,4 +1,5 @@
-/* Operations that only move elements: microbatch slices, repeated heads, and their transposes. */
+/* Operations that only move elements: microbatch slices, repeated heads, and their transposes; and the factor of a
+ * product's result. */
 #include "exec/kernels.h"
 #include "exec/row.h"
 
@@ -139,4 +140,27 @@ void exec_move(struct exec_machine *machine, const struct sim_op *op, int device
                              : global / group_size;
         copy_element(&m, offset + (source - operand->start) * exec_stride(&m.from, from), result_offset(&m));
     } while (next_element(&m));
+}
+
+void exec_scale(struct exec_machine *machine, const struct sim_op *op, int device)
+{
+    enum { PART = 256 };
+    const float factor = (float)op->op->factor;
+    const char *labels = op->op->output_labels;
+    struct move m = {.index = {0}};
+    exec_space_of(machine, op, device, &m.space);
+    if (is_empty(&m, labels)) return;
+    exec_view_of(machine, op->outputs[0], labels, &m.space, device, &m.to);
+    m.to.rank--; /* its last label is the row's */
+    const int64_t stride = m.to.strides[m.to.rank], length = exec_space_range(&m.space, m.to.letters[m.to.rank])->valid;
+    do
+        for (int64_t i = 0; i < length; i += PART) {
+            float part[PART];
+            const int64_t n = length - i < PART ? length - i : PART;
+            char *at = m.to.at + (result_offset(&m) + i * stride) * model_dtype_bytes(m.to.dtype);
+            exec_load(m.to.dtype, at, stride, part, n);
+            for (int64_t j = 0; j < n; j++) part[j] *= factor;
+            exec_store(m.to.dtype, part, at, stride, n);
+        }
+    while (next_element(&m));
 }

@@ -2,6 +2,7 @@
 #include "exec/row.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 /* x, its mean */
 void exec_row_center(struct exec_row *row)
@@ -9,18 +10,28 @@ void exec_row_center(struct exec_row *row)
     for (int64_t i = 0; i < row->n; i++) row->out[0][i] = row->in[0][i] - row->in[1][0];
 }
 
-/* Rotates pairs of the two halves, each pair at its own frequency. */
+static double slowest_of(const struct exec_row *row)
+{
+    const struct model_config *config = row->machine->plan->config;
+    if (config->rope_local_theta > 0 && exec_row_has_window(row)) return config->rope_local_theta;
+    return config->rope_theta > 0 ? config->rope_theta : 10000;
+}
+
+/* Rotates pairs of the two halves of the elements that turn, each pair at its own frequency. */
 static void turn(struct exec_row *row, double sign)
 {
-    static const double slowest = 10000;
-    const float *x = row->in[0];
-    const int64_t half = row->n / 2;
+    const double slowest = slowest_of(row);
+    const int64_t turned = row->op->rotated ? llabs(row->op->rotated) : row->n, half = turned / 2,
+                  first_turned = row->op->rotated < 0 ? row->n - turned : 0;
+    const float *x = row->in[0] + first_turned;
+    float *out = row->out[0] + first_turned;
+    exec_row_copy(row);
     const double position = row->op->input_count > 1 ? (double)row->in[1][0] : (double)row->position; /* of the token */
     for (int64_t i = 0; i < half; i++) {
         const double angle = sign * position * pow(slowest, -(double)i / (double)half);
         const float cosine = (float)cos(angle), sine = (float)sin(angle), first = x[i], second = x[i + half];
-        row->out[0][i] = first * cosine - second * sine;
-        row->out[0][i + half] = second * cosine + first * sine;
+        out[i] = first * cosine - second * sine;
+        out[i + half] = second * cosine + first * sine;
     }
 }
 

@@ -59,6 +59,6 @@ EXEC_VECTORIZED void exec_row_product(struct exec_row *row)
 /* x, mean of squares, cotangent */
 EXEC_VECTORIZED void exec_row_norm_grad_scale(struct exec_row *row)
 {
-    const float *x = row->in[0], inverse = 1.0f / sqrtf(row->in[1][0] + 1e-6f), *cotangent = row->in[2];
+    const float *x = row->in[0], inverse = 1.0f / sqrtf(row->in[1][0] + exec_row_epsilon(row)), *cotangent = row->in[2];
     for (int64_t i = 0; i < row->n; i++) row->out[0][i] = cotangent[i] * x[i] * inverse;
 }

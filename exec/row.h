@@ -53,6 +53,13 @@ void exec_store(enum model_dtype dtype, const float *from, char *to, int64_t str
  * dtype. No effect without scales. */
 void exec_dequantize(const struct exec_view *scales, int64_t offset, int64_t stride, float *row, int64_t n);
 
+/* Added to a norm's mean square. */
+static inline float exec_row_epsilon(const struct exec_row *row)
+{
+    const double given = row->machine->plan->config->norm_epsilon;
+    return given > 0 ? (float)given : 1e-6f;
+}
+
 /* elementwise.c */
 exec_row_run exec_row_copy, exec_row_add, exec_row_scale, exec_row_norm, exec_row_norm_grad, exec_row_gate,
     exec_row_gate_grad_0, exec_row_gate_grad_1, exec_row_softcap, exec_row_softcap_grad, exec_row_zeros,

@@ -127,7 +127,7 @@ enum model_position_encoding {
 enum model_norm { MODEL_NORM_RMS, MODEL_NORM_LAYER /* with mean and bias */, MODEL_NORM_UNBIASED_LAYER };
 
 struct model_config {
-    char name[512];    /* as given: a zoo name or the inline text */
+    char name[1024];   /* as given: a zoo name or the inline text */
     char left_out[16]; /* the member of a multimodal config.json that is not modelled; empty: none */
     enum model_family family;
     bool scan_layers; /* scanned: layers stacked at axis 1 of their parameters */
@@ -153,6 +153,12 @@ struct model_config {
     int64_t sliding_window, sliding_window_every; /* all layers but each sliding_window_every-th see that many positions
                                                      back, themselves included; 0: no window, no such layer */
     int64_t num_positions;                        /* of the table of learned positions */
+    /* Factors of products; 0: none, and of tied logits T5's 1 / sqrt(emb_dim). T5 has no attention_scale: its initial
+     * queries are smaller by 1 / sqrt(head_dim). */
+    double attention_scale, embedding_scale, residual_scale /* of each sublayer's result */, logits_scale;
+    double norm_epsilon;                 /* 0: T5X's 1e-6 */
+    double rope_theta, rope_local_theta; /* 0: 10000, and the same in layers with a window */
+    int64_t rotary_dim;                  /* first elements of a head that are turned; 0: all */
 };
 
 /* MODEL of the contract: a zoo name, ARCHITECTURE:key=value,… with the architectures encoder_decoder,

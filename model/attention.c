@@ -159,6 +159,7 @@ static int attention_core(struct builder *builder, const struct builder_attentio
     int scores = builder_contract(builder, base_print(builder->arena, "%s/scores", scope),
                                   base_print(builder->arena, "%s,%s->%s", queries, keys, pairs), NULL, logits,
                                   MODEL_ROLE_SOFTMAX, query, key);
+    builder_factor(builder, builder->config->attention_scale);
     scores = model_builder_capped(builder, base_print(builder->arena, "%s/scores", scope), scores,
                                   builder->config->attention_softcap);
     const struct model_block *block = &builder->program->blocks[builder->block];
@@ -263,6 +264,7 @@ int model_builder_attention(struct builder *builder, const struct builder_attent
     int out = builder_contract(builder, base_print(builder->arena, "%s/out", scope),
                                builder_letters(builder, latent ? "bqhu,hue->bqe" : "bqhd,hde->bqe", a->query, a->key),
                                NULL, builder->dtype, MODEL_ROLE_PROJECTION, context, out_kernel);
+    builder_factor(builder, builder->config->residual_scale);
     builder_constrained_if_flaxformer(builder, out);
     builder_saved_as(builder, MODEL_SAVED_OUT, out);
     if (!latent)

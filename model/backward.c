@@ -47,6 +47,10 @@ static int emit(struct builder_pass *pass, const struct model_op *of, enum model
     op->lookup = of->lookup;
     op->apart = of->apart;
     op->cap = of->cap;
+    op->normed_labels = of->normed_labels;
+    op->factor = of->factor;
+    op->rotated = of->rotated;
+    op->window = of->window;
     op->causal = of->causal && of->kind == MODEL_EINSUM;
     return output;
 }

@@ -153,6 +153,12 @@ static inline void builder_window(struct builder *builder)
         (struct model_window){config->sliding_window, config->sliding_window_every, builder->layers};
 }
 
+/* The last product's result is so many times larger; 0: it is not. */
+static inline void builder_factor(struct builder *builder, double factor)
+{
+    builder_last_op(builder)->factor = factor;
+}
+
 /* A contraction that every implementation of the model needs counts for MFU. */
 static inline int builder_contract(struct builder *builder, const char *name, const char *equation,
                                    const char *declared, enum model_dtype dtype, enum model_role role, int a, int b)
@@ -194,6 +200,8 @@ int model_builder_vector_norm(struct builder *builder, const char *name, int x, 
 /* c tanh(x / c) of the cap c, where that is not 0. */
 int model_builder_capped(struct builder *builder, const char *name, int x, double cap);
 /* Queries or keys as attention takes them: normed by head, then turned by their positions. */
+/* The rotary operation made last turns so many elements of a row: the first, or, negative, the last; 0: all. */
+void model_builder_rotated(struct builder *builder, int64_t elements);
 int model_builder_placed(struct builder *builder, const char *name, int x, const char *rows);
 
 /* T5X's network constrains an activation to the sharding of its logical axes. */

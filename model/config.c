@@ -198,6 +198,11 @@ static enum base_status refuse_features(const struct model_draft *draft, struct 
                          "head_dim: %lld is odd, and rotary positions turn one half of a head against the other; use "
                          "an even one",
                          (long long)config->head_dim);
+    if (config->rotary_dim > config->head_dim || config->rotary_dim % 2)
+        return base_fail(error, BASE_INPUT, "rotary_dim: %lld is no even part of head_dim %lld",
+                         (long long)config->rotary_dim, (long long)config->head_dim);
+    if (config->residual_scale > 0 && config->biases & (MODEL_BIAS_OUT | MODEL_BIAS_MLP))
+        return base_fail(error, BASE_INPUT, "residual_scale: is not modelled with biases of out or mlp; leave one out");
     BASE_TRY(refuse_latent(draft, error));
     if (config->parallel_norms && !config->parallel_block)
         return base_fail(error, BASE_INPUT, "parallel_norms: requires parallel_block=1");
@@ -323,8 +328,7 @@ static const char *line_value(struct base_arena *arena, const struct base_json *
     case BASE_JSON_ARRAY: return names || bits ? join_strings(arena, member) : NULL;
     case BASE_JSON_FALSE: return names ? NULL : "0";
     case BASE_JSON_TRUE: return names ? NULL : "1";
-    case BASE_JSON_NUMBER:
-        return base_print(arena, member->number == floor(member->number) ? "%.0f" : "%g", member->number);
+    case BASE_JSON_NUMBER: return base_print(arena, "%.17g", member->number);
     case BASE_JSON_NULL:
     case BASE_JSON_OBJECT: break;
     }

@@ -52,7 +52,7 @@ static const char *list_keys(char *list, size_t size)
 static enum base_status unknown_key(const char *name, struct base_error *error)
 {
     const char *names[KEY_COUNT], *nearest;
-    char list[1400];
+    char list[2000];
     for (int i = 0; i < KEY_COUNT; i++) names[i] = model_config_keys[i].name;
     nearest = base_nearest(name, names, KEY_COUNT);
     return base_fail(error, BASE_INPUT, "unknown key \"%.60s\"%s%s%sthe keys are %s", name,

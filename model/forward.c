@@ -270,6 +270,7 @@ static int embed(struct builder *builder, int master, int tokens, char length)
                                  builder_letters(builder, "bqv,ve->bqe", length, length), builder->dtype,
                                  MODEL_ROLE_PROJECTION, one_hot, table);
     builder_last_op(builder)->lookup = builder_has(builder, MODEL_TRAIT_LOOKUP);
+    builder_factor(builder, builder->config->embedding_scale);
     builder_constrained_if_flaxformer(builder, one_hot);
     embedded = model_builder_dropout(builder, "token_embedder", embedded,
                                      builder_letters(builder, "bqe", length, length), MODEL_ROLE_PROJECTION);

@@ -1,6 +1,6 @@
 /* Reads the config.json of Hugging Face's transformers (5.24) as one line of the model grammar. A row per family holds
  * its fixed keys, and its reading of shared ones. Keys that change no array and no priced operation are skipped (RoPE
- * scalings, multipliers, dropout, checkpoint storage). */
+ * scalings, dropout, checkpoint storage), except the numbers that a run needs. */
 #include "model/huggingface_families.csv.h"
 #include "model/model.h"
 
@@ -135,6 +135,91 @@ static enum base_status put_mlp(struct reading *r)
     return BASE_OK;
 }
 
+/* ---- numbers that a run needs ---- */
+
+/* The number of one of the names, or the given one. */
+static enum base_status real(const struct reading *r, const char *names, double otherwise, double *out)
+{
+    const struct base_json *found = member(r->object, names);
+    *out = otherwise;
+    if (!found) return BASE_OK;
+    if (found->kind != BASE_JSON_NUMBER) return base_fail(r->error, BASE_INPUT, "%s: is no number", found->key);
+    *out = found->number;
+    return BASE_OK;
+}
+
+static void put_number(struct reading *r, const char *key, double value)
+{
+    base_putf(&r->line, "%s=%.9g,", key, value);
+}
+
+/* Leaves out what a model of ours has anyway. */
+static void put_number_unless(struct reading *r, const char *key, double value, double usual)
+{
+    if (value < usual || value > usual) put_number(r, key, value);
+}
+
+/* 1 / sqrt of a head's width, or what the family gives instead. */
+static enum base_status put_attention_scale(struct reading *r, int64_t head_dim)
+{
+    double width, scale;
+    BASE_TRY(real(r, "query_pre_attn_scalar", (double)head_dim, &width));
+    BASE_TRY(real(r, "attention_multiplier", width > 0 ? 1 / sqrt(width) : 0, &scale));
+    put_number(r, "attention_scale", scale);
+    return BASE_OK;
+}
+
+/* The angles of rotary positions; their scaling beyond the trained length is left out. */
+static enum base_status put_rotary(struct reading *r, int64_t head_dim)
+{
+    const struct base_json *all = r->object, *given = member(all, "rope_parameters|rope_scaling"),
+                           *full = given ? member(given, "full_attention") : NULL,
+                           *local = given ? member(given, "sliding_attention") : NULL;
+    double theta, local_theta, part;
+    if (is_of(r, "falcon") ? flag(r, "alibi", false) : !strstr(r->family->line, "rotary")) return BASE_OK;
+    BASE_TRY(real(r, "rope_theta|rotary_emb_base", 10000, &theta));
+    BASE_TRY(real(r, "rope_local_base_freq", 0, &local_theta));
+    BASE_TRY(real(r, "partial_rotary_factor|rotary_pct", 1, &part));
+    r->object = full ? full : given ? given : all;
+    enum base_status status = real(r, "rope_theta", theta, &theta);
+    if (status == BASE_OK) status = real(r, "partial_rotary_factor", part, &part);
+    r->object = local ? local : all;
+    if (status == BASE_OK && local) status = real(r, "rope_theta", local_theta, &local_theta);
+    r->object = all;
+    if (status != BASE_OK) return status;
+    put_number_unless(r, "rope_theta", theta, 10000);
+    if (local_theta > 0) put_number(r, "rope_local_theta", local_theta);
+    if (part > 0 && part < 1 && !member(all, "kv_lora_rank")) put(r, "rotary_dim", (int64_t)((double)head_dim * part));
+    return BASE_OK;
+}
+
+/* Factors of products. */
+static enum base_status put_scales(struct reading *r)
+{
+    int64_t embed;
+    double embedding, residual, logits;
+    BASE_TRY(number(r, "hidden_size|n_embd|n_embed|d_model", -1, &embed));
+    BASE_TRY(real(r, "embedding_multiplier", !strncmp(r->family->model_type, "gemma", 5) ? sqrt((double)embed) : 1,
+                  &embedding));
+    BASE_TRY(real(r, "residual_multiplier", 1, &residual));
+    BASE_TRY(real(r, "logits_scaling", 1, &logits));
+    put_number_unless(r, "embedding_scale", embedding, 1);
+    put_number_unless(r, "residual_scale", residual, 1);
+    if (flag(r, "tie_word_embeddings", r->family->tied)) put_number(r, "logits_scale", logits > 0 ? 1 / logits : 1);
+    else put_number_unless(r, "logits_scale", logits > 0 ? 1 / logits : 1, 1);
+    return BASE_OK;
+}
+
+static enum base_status put_epsilon(struct reading *r)
+{
+    const bool rms = !strstr(r->family->line, "norm=layer");
+    double epsilon;
+    BASE_TRY(
+        real(r, "rms_norm_eps|layer_norm_epsilon|layer_norm_eps|norm_epsilon|norm_eps", rms ? 1e-6 : 1e-5, &epsilon));
+    put_number_unless(r, "norm_epsilon", epsilon, 1e-6);
+    return BASE_OK;
+}
+
 /* Falcon has one key/value head or, in its later form, gives their number. */
 static enum base_status falcon_heads(struct reading *r, int64_t heads, int64_t *kv_heads)
 {
@@ -153,11 +238,12 @@ static enum base_status put_latent(struct reading *r)
     BASE_TRY(number(r, "qk_nope_head_dim", -1, &nope));
     BASE_TRY(number(r, "v_head_dim", -1, &value));
     put(r, "head_dim", nope + rope);
+    BASE_TRY(put_attention_scale(r, nope + rope));
     if (query) put(r, "q_lora_rank", query);
     put(r, "kv_lora_rank", rank);
     put(r, "qk_rope_head_dim", rope);
     put(r, "v_head_dim", value);
-    return BASE_OK;
+    return put_rotary(r, rope);
 }
 
 static enum base_status put_heads(struct reading *r)
@@ -172,7 +258,8 @@ static enum base_status put_heads(struct reading *r)
     BASE_TRY(number(r, is_of(r, "falcon") || is_of(r, "gpt2") ? "" : "head_dim", heads ? embed / heads : 0, &head_dim));
     put(r, "num_kv_heads", kv_heads);
     put(r, "head_dim", head_dim);
-    return BASE_OK;
+    BASE_TRY(put_attention_scale(r, head_dim));
+    return put_rotary(r, head_dim);
 }
 
 /* ---- windows ---- */
@@ -265,7 +352,7 @@ static enum base_status put_real(struct reading *r, const char *from, const char
     const struct base_json *found = member(r->object, from);
     if (!found) return BASE_OK;
     if (found->kind != BASE_JSON_NUMBER) return base_fail(r->error, BASE_INPUT, "%s: is no number", from);
-    base_putf(&r->line, "%s=%g,", to, found->number);
+    base_putf(&r->line, "%s=%.9g,", to, found->number);
     return BASE_OK;
 }
 
@@ -329,6 +416,8 @@ static enum base_status put_decoder(struct reading *r)
     if (*r->family->line) base_putf(&r->line, "%s,", r->family->line);
     BASE_TRY(put_mlp(r));
     BASE_TRY(put_heads(r));
+    BASE_TRY(put_scales(r));
+    BASE_TRY(put_epsilon(r));
     BASE_TRY(put_biases(r));
     BASE_TRY(put_windows(r));
     BASE_TRY(put_experts(r));

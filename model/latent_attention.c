@@ -28,8 +28,11 @@ static int turned(struct builder *builder, const struct builder_attention *a, co
                   const char *pattern)
 {
     const char *rows = builder_letters(builder, pattern, a->query, a->key);
-    return builder_apply(builder, MODEL_MAP, MODEL_ROTARY, base_print(builder->arena, "%s/%s rotary", a->name, name),
-                         base_print(builder->arena, "%s->%s", rows, rows), builder->dtype, MODEL_ROLE_FUSED, x);
+    const int out =
+        builder_apply(builder, MODEL_MAP, MODEL_ROTARY, base_print(builder->arena, "%s/%s rotary", a->name, name),
+                      base_print(builder->arena, "%s->%s", rows, rows), builder->dtype, MODEL_ROLE_FUSED, x);
+    model_builder_rotated(builder, -builder->config->latent.rope_dim);
+    return out;
 }
 
 static int latent_query(struct builder *builder, const struct builder_attention *a)

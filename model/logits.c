@@ -33,24 +33,31 @@ static int scores_of(struct builder *builder, int table, int y)
                                                        model_builder_parameter(builder, "logits_dense/kernel", "ev"));
         int scores =
             builder_contract(builder, "logits_dense", "bte,ev->btv", NULL, dtype, MODEL_ROLE_PROJECTION, wide, kernel);
+        builder_factor(builder, builder->config->logits_scale);
         if (!(builder->config->biases & MODEL_BIAS_LOGITS)) return scores;
         int bias = in_statistics_dtype(builder, "logits_dense/bias",
                                        model_builder_parameter(builder, "logits_dense/bias", "v"));
         return builder_apply(builder, MODEL_MAP, MODEL_BIAS, "logits_dense/bias", "btv,v->btv", dtype,
                              MODEL_ROLE_PROJECTION, scores, bias);
     }
-    if (as_computed)
-        return builder_contract(builder, "logits", "bte,ve->btv", NULL, dtype, MODEL_ROLE_PROJECTION, wide,
-                                tied_table(builder, table));
+    if (as_computed) {
+        int scores = builder_contract(builder, "logits", "bte,ve->btv", NULL, dtype, MODEL_ROLE_PROJECTION, wide,
+                                      tied_table(builder, table));
+        builder_factor(builder, builder->config->logits_scale);
+        return scores;
+    }
     table = in_statistics_dtype(builder, "token_embedder/embedding", table);
     if (builder_has(builder, MODEL_TRAIT_SCALED_LOGITS)) {
         int scores =
             builder_contract(builder, "logits", "bte,ve->btv", NULL, dtype, MODEL_ROLE_PROJECTION, wide, table);
-        return builder_apply(builder, MODEL_MAP, MODEL_SCALE, "logits scale", "btv->btv", dtype, MODEL_ROLE_FUSED,
-                             scores);
+        int scaled =
+            builder_apply(builder, MODEL_MAP, MODEL_SCALE, "logits scale", "btv->btv", dtype, MODEL_ROLE_FUSED, scores);
+        builder_factor(builder, builder->config->logits_scale);
+        return scaled;
     }
     int scaled =
         builder_apply(builder, MODEL_MAP, MODEL_SCALE, "logits scale", "bte->bte", dtype, MODEL_ROLE_PROJECTION, wide);
+    builder_factor(builder, builder->config->logits_scale);
     return builder_contract(builder, "logits", "bte,ve->btv", NULL, dtype, MODEL_ROLE_PROJECTION, scaled, table);
 }
 

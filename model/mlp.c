@@ -49,6 +49,7 @@ int model_builder_mlp(struct builder *builder, const char *scope, int x, char le
         builder, out_name,
         builder_letters(builder, base_print(builder->arena, "bq%c,%ce->bqe", width, width), length, length), NULL,
         builder->dtype, MODEL_ROLE_PROJECTION, activated, kernel);
+    builder_factor(builder, builder->config->residual_scale);
     builder_constrained_if_flaxformer(builder, out);
     out = model_builder_adapted(builder, BUILDER_MLP_LINEAR, out_name, activated,
                                 builder_letters(builder, hidden_rows, length, length), hidden_width, out, "e");

@@ -24,9 +24,11 @@ static int over_root_mean_square(struct builder *builder, const char *name, int 
                       base_print(builder->arena, "%s->%s", rows, kept), builder_statistics_dtype(builder),
                       MODEL_ROLE_STATISTIC, wide);
     int scale = model_builder_weight(builder, base_print(builder->arena, "%s/scale", name), scale_labels, scale_labels);
-    return builder_apply(builder, MODEL_MAP, MODEL_NORM, name,
-                         base_print(builder->arena, "%s,%s,%s->%s", rows, kept, scale_labels, rows), builder->dtype,
-                         MODEL_ROLE_FUSED, wide, mean_square, scale);
+    const int normed = builder_apply(builder, MODEL_MAP, MODEL_NORM, name,
+                                     base_print(builder->arena, "%s,%s,%s->%s", rows, kept, scale_labels, rows),
+                                     builder->dtype, MODEL_ROLE_FUSED, wide, mean_square, scale);
+    builder_last_op(builder)->normed_labels = (int)over;
+    return normed;
 }
 
 static int in_statistics_dtype(struct builder *builder, const char *name, int x, const char *rows, enum model_role role)
@@ -104,6 +106,12 @@ static int complex_cast(struct builder *builder, const char *name, int x, const 
     return cast;
 }
 
+void model_builder_rotated(struct builder *builder, int64_t elements)
+{
+    builder_last_op(builder)->rotated = elements;
+    if (builder->config->rope_local_theta > 0) builder_window(builder);
+}
+
 /* Queries or keys for attention: normed by head, then rotated by position. */
 int model_builder_placed(struct builder *builder, const char *name, int x, const char *rows)
 {
@@ -125,6 +133,7 @@ int model_builder_placed(struct builder *builder, const char *name, int x, const
                       complex ? MODEL_FLOAT32 : builder->dtype, MODEL_ROLE_FUSED, x,
                       decodes ? builder->cache->index : -1);
     builder_last_op(builder)->apart = complex;
+    model_builder_rotated(builder, config->rotary_dim);
     return complex ? complex_cast(builder, base_print(builder->arena, "%s result", rotary), x, rows, builder->dtype)
                    : x;
 }

@@ -62,6 +62,7 @@ struct ring_scores model_ring_scores(struct builder *builder, const struct build
     made.key = builder_in_dtype(builder, named(builder, name, "key"), made.key, "bcyhd->bcyhd", ring->logits);
     int scores = builder_apply(builder, MODEL_EINSUM, MODEL_NO_FUNCTION, named(builder, name, "scores"),
                                "bcwhd,bcyhd->bchwy", ring->logits, MODEL_ROLE_SOFTMAX, made.query, made.key);
+    builder_factor(builder, builder->config->attention_scale);
     builder_last_op(builder)->needed = builder->phase == MODEL_FORWARD;
     made.first_of_softmax = builder->program->blocks[builder->block].op_count;
     made.biased =

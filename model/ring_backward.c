@@ -97,6 +97,9 @@ static void transpose_block(struct builder_pass *pass, struct transposed *t, int
                              weights.gradient, scores.query),
                           of(builder, MODEL_EINSUM, MODEL_NO_FUNCTION, titles[2], "bchwy,bcwhd->bcyhd", ring->blocks[2],
                              weights.dropped, t->given)};
+    for (int i = first; i < block->op_count; i++) /* the products whose transposes made the scores */
+        if (block->ops[i].outputs[0] == parts[0] || block->ops[i].outputs[0] == parts[1])
+            block->ops[i].factor = builder->config->attention_scale;
     model_ring_group(builder, first, ring->causal ? MODEL_CAUSAL : MODEL_BIDIRECTIONAL);
     for (int i = 0; i < 3; i++)
         add(builder, t, i, titles[i], i ? gathered_heads(builder, ring->blocks[i], titles[i], parts[i]) : parts[i]);

@@ -227,7 +227,10 @@ struct model_op {
     bool slopes; /* of attention: keys count by their distance, with a slope of each head (ALiBi) */
     bool needed; /* counted in mfu_frac: a contraction that the model needs, not recomputed */
     double cap;  /* of a softcap and its gradient */
-    int rolls;   /* of blocks of keys: how often they were rolled */
+    int normed_labels; /* of a norm: how many of its last labels are under one mean square */
+    double factor;     /* of a product or a scaling, and its gradients; 0: 1, of a scaling T5's 1 / sqrt(emb_dim) */
+    int64_t rotated; /* elements of a row that rotary positions turn: so many first, or, negative, last ones; 0: all */
+    int rolls;       /* of blocks of keys: how often they were rolled */
     struct model_window {
         int64_t keys, every;    /* that a decoder's query sees, 0: all; and all in each so-manieth layer, 0: in none */
         enum model_size layers; /* of its stack */

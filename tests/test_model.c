@@ -701,7 +701,7 @@ static void models_of_any_length_are_refused_in_one_message(struct base_arena *a
     enum { LENGTH = 100000 };
     char *text = base_alloc(arena, LENGTH + 1, 1);
     memset(text, 'a', LENGTH);
-    assert_fails(model_config_parse(arena, text, &config, &error), BASE_INPUT, &error, "longer than 511 bytes");
+    assert_fails(model_config_parse(arena, text, &config, &error), BASE_INPUT, &error, "longer than 1023 bytes");
     text[500] = '\0';
     assert_fails(model_config_parse(arena, text, &config, &error), BASE_INPUT, &error, "no model of the zoo");
 }
