@@ -129,6 +129,37 @@ void exec_row_choose(struct exec_row *row)
     }
 }
 
+/* Exponentials of the row replace its logits, which may be the same memory; those of chosen experts are negative. */
+void exec_row_chosen_softmax(struct exec_row *row)
+{
+    const int64_t selected = row->machine->sizes[MODEL_SELECTED_EXPERTS];
+    const float most = row->in[1][0], factor = row->op->factor > 0 ? (float)row->op->factor : 1.0f;
+    float *out = row->out[0], sum = 0;
+    for (int64_t e = 0; e < row->n; e++) out[e] = expf(row->in[0][e] - most);
+    for (int64_t k = 0; k < selected && k < row->n; k++) {
+        int64_t best = -1;
+        for (int64_t e = 0; e < row->n; e++)
+            if (!signbit(out[e]) && (best < 0 || out[e] > out[best])) best = e;
+        sum += out[best];
+        out[best] = -out[best];
+    }
+    for (int64_t e = 0; e < row->n; e++) out[e] = signbit(out[e]) ? -out[e] * factor / sum : 0;
+}
+
+void exec_row_log_sigmoid(struct exec_row *row)
+{
+    for (int64_t e = 0; e < row->n; e++) {
+        const float x = row->in[0][e];
+        row->out[0][e] = fminf(x, 0) - log1pf(expf(-fabsf(x)));
+    }
+}
+
+/* cotangent, x */
+void exec_row_log_sigmoid_grad(struct exec_row *row)
+{
+    for (int64_t e = 0; e < row->n; e++) row->out[0][e] = row->in[0][e] / (1 + expf(row->in[1][e]));
+}
+
 /* One group: probabilities [tokens, experts], places [tokens, experts, capacity], and scratch. */
 struct group {
     int64_t tokens, experts, capacity, selected;

@@ -98,7 +98,9 @@ exec_row_run exec_row_sgd, exec_row_adamw, exec_row_lion, exec_row_decay, exec_r
     exec_row_scaled_square, exec_row_accumulate;
 /* routing.c */
 exec_row_run exec_row_token_mask, exec_row_shifted_mask, exec_row_mask, exec_row_weigh, exec_row_expert_scale,
-    exec_row_balance_loss, exec_row_balance_grad, exec_row_router_z_loss, exec_row_router_z_loss_grad, exec_row_choose;
+    exec_row_balance_loss, exec_row_balance_grad, exec_row_router_z_loss, exec_row_router_z_loss_grad, exec_row_choose,
+    exec_row_log_sigmoid, exec_row_log_sigmoid_grad;
+void exec_row_chosen_softmax(struct exec_row *row); /* a softmax over a token's chosen experts, times its factor */
 /* Adds the squared gradients that an update is about to use; each part counts once. */
 void exec_note_gradient(struct exec_machine *machine, const struct sim_op *op, int device);
 

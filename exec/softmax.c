@@ -108,8 +108,13 @@ EXEC_VECTORIZED void exec_row_exponentials(struct exec_row *row)
 /* x, its maximum, sum of exponentials */
 EXEC_VECTORIZED void exec_row_softmax(struct exec_row *row)
 {
-    const float *x = row->in[0], most = row->in[1][0], inverse = 1.0f / row->in[2][0], *made = row->exponentials;
+    const float *x = row->in[0], most = row->in[1][0], *made = row->exponentials,
+                inverse = (row->op->factor > 0 ? (float)row->op->factor : 1.0f) / row->in[2][0];
     float *out = row->out[0];
+    if (row->op->of_chosen) {
+        exec_row_chosen_softmax(row);
+        return;
+    }
     if (made) {
         EXEC_INDEPENDENT
         for (int64_t i = 0; i < row->n; i++) out[i] = made[i] * inverse;
@@ -122,7 +127,8 @@ EXEC_VECTORIZED void exec_row_softmax(struct exec_row *row)
 /* softmax, cotangent, sum of their product */
 EXEC_VECTORIZED void exec_row_softmax_grad(struct exec_row *row)
 {
-    const float *cotangent = row->in[0], *softmax = row->in[1], sum = row->in[2][0];
+    const float *cotangent = row->in[0], *softmax = row->in[1],
+                sum = row->op->factor > 0 ? row->in[2][0] / (float)row->op->factor : row->in[2][0];
     float *out = row->out[0];
     EXEC_INDEPENDENT
     for (int64_t i = 0; i < row->n; i++) out[i] = softmax[i] * (cotangent[i] - sum);

@@ -93,7 +93,9 @@ struct model_experts {
     int64_t first_dense_layers; /* layers without experts before the others */
     int64_t shared_mlp_dim;     /* a shared expert, an MLP applied to every token; 0: none */
     bool shared_gate;           /* a sigmoid gate of the token scales the shared expert's result */
-    enum model_router_score { MODEL_SCORE_SOFTMAX, MODEL_SCORE_SIGMOID } score;
+    bool normalize_gates;       /* of a token's chosen experts: their probabilities are scaled to a sum of 1 */
+    double gates_scale;         /* and then by this; 0: not */
+    enum model_router_score { MODEL_SCORE_SOFTMAX, MODEL_SCORE_SIGMOID } score; /* the latter is always normalized */
 };
 
 /* Latent attention (DeepSeek-V2, arXiv:2405.04434): keys and values are made of one vector of key_value_rank a token.

@@ -112,11 +112,15 @@ static int router_logits(struct builder *builder, const struct letters *l, int g
 static int probabilities(struct builder *builder, const struct letters *l, int logits)
 {
     const enum model_role kept = MODEL_ROLE_STATISTIC;
+    const struct model_experts *e = &builder->config->experts;
+    if (e->score == MODEL_SCORE_SIGMOID) /* a softmax of these are sigmoids over their sum */
+        logits = apply(builder, l, MODEL_MAP, MODEL_LOG_SIGMOID, "mlp/router/scores", "GTx->GTx", MODEL_FLOAT32,
+                       MODEL_ROLE_PROJECTION, logits, -1, -1);
     int max = apply(builder, l, MODEL_REDUCE, MODEL_MAX, "mlp/router/max", "GTx->GT", MODEL_FLOAT32, kept, logits, -1,
                     -1),
         sum = apply(builder, l, MODEL_REDUCE, MODEL_SUM_EXP, "mlp/router/sum", "GTx,GT->GT", MODEL_FLOAT32, kept,
                     logits, max, -1);
-    if (has_losses(builder) && builder->config->experts.router_z_loss_factor > 0) {
+    if (has_losses(builder) && e->router_z_loss_factor > 0) {
         apply(builder, l, MODEL_REDUCE, MODEL_ROUTER_Z_LOSS, "mlp/router/z_loss", "GT,GT->", MODEL_FLOAT32, kept, max,
               sum, -1);
         logits = apply(builder, l, MODEL_MAP, MODEL_WITH_ROUTER_Z_LOSS, "mlp/router/regularized logits",
@@ -124,6 +128,8 @@ static int probabilities(struct builder *builder, const struct letters *l, int l
     }
     int softmax = apply(builder, l, MODEL_MAP, MODEL_SOFTMAX, "mlp/router/probabilities", "GTx,GT,GT->GTx",
                         MODEL_FLOAT32, MODEL_ROLE_SOFTMAX, logits, max, sum);
+    builder_last_op(builder)->of_chosen = e->normalize_gates || e->score == MODEL_SCORE_SIGMOID;
+    builder_factor(builder, e->gates_scale);
     return constrained_to(builder, softmax, groups_axis(builder), MODEL_AXIS_LENGTH, MODEL_AXIS_UNMODELED,
                           MODEL_NO_AXIS);
 }
@@ -164,7 +170,7 @@ static bool sends_whole(const struct builder *builder)
 static int moved(struct builder *builder, const struct letters *l, const char *name, const char *pattern, int tensor,
                  const enum model_axis axes[4])
 {
-    const bool sorted = sends_whole(builder); /* unchanged, from where they are */
+    const bool sorted = builder->options.sorts_tokens; /* unchanged, from where they are */
     int copy = apply(builder, l, sorted ? MODEL_RESHAPE : MODEL_MAP, sorted ? MODEL_NO_FUNCTION : MODEL_CAST, name,
                      pattern, builder->dtype, MODEL_ROLE_PROJECTION, tensor, -1, -1);
     return constrained_to(builder, copy, axes[0], axes[1], axes[2], axes[3]);

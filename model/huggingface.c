@@ -324,6 +324,7 @@ static enum base_status first_dense(struct reading *r, int64_t *out)
 static enum base_status put_experts(struct reading *r)
 {
     int64_t count, chosen, width, shared, first, every, layers, dense_width;
+    double scale;
     BASE_TRY(number(r, "num_local_experts|n_routed_experts|num_experts", 0, &count));
     if (!count) return BASE_OK;
     BASE_TRY(number(r, "num_hidden_layers", -1, &layers));
@@ -340,6 +341,10 @@ static enum base_status put_experts(struct reading *r)
     put(r, "expert_mlp_dim", width);
     if (every > 1) put(r, "moe_every", every);
     if (first) put(r, "first_dense_layers", first);
+    if (is_of(r, "mixtral") || is_of(r, "gpt_oss") || flag(r, "norm_topk_prob", is_of(r, "deepseek_v3")))
+        put(r, "normalize_gates", 1);
+    BASE_TRY(real(r, "routed_scaling_factor", is_of(r, "deepseek_v3") ? 2.5 : 1, &scale));
+    put_number_unless(r, "gates_scale", scale, 1);
     if (shared) put(r, "shared_expert_mlp_dim", shared);
     if (shared && is_of(r, "qwen2_moe")) put(r, "shared_expert_gate", 1);
     return BASE_OK;

@@ -352,7 +352,7 @@ def step(family):
 KEPT = ("model_type", "tie_word_embeddings", "hidden_act", "hidden_activation", "activation_function", "rms_norm_eps",
         "layer_norm_eps", "layer_norm_epsilon", "norm_epsilon", "rope_parameters", "attention_bias", "norm_topk_prob",
         "routed_scaling_factor", "multi_query", "parallel_attn", "new_decoder_architecture", "alibi", "swiglu_limit",
-        "use_parallel_residual", "do_layer_norm_before", "enable_bias", "use_bias")
+        "num_local_experts", "num_experts", "n_routed_experts", "use_parallel_residual", "do_layer_norm_before", "enable_bias", "use_bias")
 
 
 def main():
