@@ -148,10 +148,31 @@ static const enum model_activation *activations_of(const struct exec_row *row)
     return row->machine->plan->config->mlp_activations;
 }
 
+/* gpt-oss's gate, of bounded x and y: x sigmoid(1.702 x) (y + 1). Times a cotangent: itself, or its derivative by x or
+ * by y. */
+enum of_gate { THE_GATE, BY_X, BY_Y };
+static bool gates_limited(const struct exec_row *row, int first, enum of_gate what)
+{
+    const float steepness = 1.702f, limit = (float)row->machine->plan->config->gate_limit;
+    if (!(limit > 0) || row->op->input_count < first + 2) return false;
+    for (int64_t i = 0; i < row->n; i++) {
+        const float x = row->in[first][i], y = row->in[first + 1][i], gate = x > limit ? limit : x,
+                    other = y > limit    ? limit
+                            : y < -limit ? -limit
+                                         : y,
+                    s = 1.0f / (1.0f + exec_exp(-steepness * gate)),
+                    by_x = x <= limit ? (other + 1.0f) * s * (1.0f + steepness * gate * (1.0f - s)) : 0.0f,
+                    by_y = y <= limit && y >= -limit ? gate * s : 0.0f;
+        row->out[0][i] = what == THE_GATE ? gate * s * (other + 1.0f) : row->in[0][i] * (what == BY_X ? by_x : by_y);
+    }
+    return true;
+}
+
 /* a(x) or a(x) * b(y) */
 void exec_row_gate(struct exec_row *row)
 {
     const enum model_activation *which = activations_of(row);
+    if (gates_limited(row, 0, THE_GATE)) return;
     if (row->op->input_count == 1) {
         times_activation(which[0], row->in[0], NULL, row->out[0], row->n);
         return;
@@ -170,6 +191,7 @@ void exec_row_gate(struct exec_row *row)
 void exec_row_gate_grad_0(struct exec_row *row)
 {
     const enum model_activation *which = activations_of(row);
+    if (gates_limited(row, 1, BY_X)) return;
     if (row->op->input_count == 3 && row->out[0] == row->in[2]) {
         times_activation(which[1], row->in[2], row->in[0], row->out[0], row->n);
         times_derivative(which[0], row->in[1], row->out[0], row->out[0], row->n);
@@ -183,6 +205,7 @@ void exec_row_gate_grad_0(struct exec_row *row)
 void exec_row_gate_grad_1(struct exec_row *row)
 {
     const enum model_activation *which = activations_of(row);
+    if (gates_limited(row, 1, BY_Y)) return;
     if (row->out[0] == row->in[2]) {
         if (which[1] != MODEL_LINEAR) times_derivative(which[1], row->in[2], row->in[0], row->out[0], row->n);
         const float *factor = which[1] != MODEL_LINEAR ? row->out[0] : row->in[0];

@@ -13,6 +13,10 @@ static void run_kernel(struct exec_machine *machine, int kernel, int device)
         exec_examples(machine, op, device);
         return;
     }
+    if (sim_joins_keys(op->op)) {
+        exec_join_keys(machine, op, device);
+        return;
+    }
     switch (op->op->kind) {
     case MODEL_EINSUM:
         if (sim_looks_up(machine->s, op)) exec_lookup(machine, op, device);

@@ -19,6 +19,8 @@ void exec_rows(struct exec_machine *machine, int kernel, int device);           
 void exec_reduction(struct exec_machine *machine, int kernel, int device);             /* row_kernels.c */
 void exec_contract(struct exec_machine *machine, const struct sim_op *op, int device); /* contract.c */
 void exec_lookup(struct exec_machine *machine, const struct sim_op *op, int device);   /* lookup.c */
+/* movement.c: keys of latent attention, of two parts, and the gradients of either */
+void exec_join_keys(struct exec_machine *machine, const struct sim_op *op, int device);
 /* movement.c: multiplies a product's result by its factor */
 void exec_scale(struct exec_machine *machine, const struct sim_op *op, int device);
 void exec_move(struct exec_machine *machine, const struct sim_op *op,

@@ -142,6 +142,51 @@ void exec_move(struct exec_machine *machine, const struct sim_op *op, int device
     } while (next_element(&m));
 }
 
+/* ---- keys of latent attention ---- */
+
+/* Copies between a head's key, its own part or the one that all heads have, and an array of that part, which has a
+ * label less: to the key, or, added up over the heads, from it. */
+static void move_part(const struct exec_machine *machine, const struct sim_op *op, int device, int key, int part,
+                      const char *key_labels, const char *part_labels)
+{
+    enum { PIECE = 256 };
+    const bool joins = op->op->function == MODEL_JOIN_KEYS, shared = strlen(part_labels) < strlen(key_labels);
+    struct move m = {.index = {0}};
+    exec_space_of(machine, op, device, &m.space);
+    if (is_empty(&m, key_labels)) return;
+    exec_view_of(machine, key, key_labels, &m.space, device, &m.to);
+    exec_view_of(machine, part, part_labels, &m.space, device, &m.from);
+    m.to.rank--; /* its last label is the row's */
+    const int heads = m.to.rank - 1;
+    const int64_t length = exec_space_range(&m.space, m.from.letters[m.from.rank - 1])->valid,
+                  first = shared ? exec_space_range(&m.space, m.to.letters[m.to.rank])->valid - length : 0,
+                  key_stride = m.to.strides[m.to.rank], part_stride = m.from.strides[m.from.rank - 1],
+                  bytes = model_dtype_bytes(m.to.dtype);
+    do
+        for (int64_t i = 0; i < length; i += PIECE) {
+            float row[PIECE], sum[PIECE] = {0};
+            const int64_t n = length - i < PIECE ? length - i : PIECE;
+            char *in_key = m.to.at + (result_offset(&m) + (first + i) * key_stride) * bytes,
+                 *in_part = m.from.at + (common_offset(&m) + i * part_stride) * bytes;
+            exec_load(m.to.dtype, joins ? in_part : in_key, joins ? part_stride : key_stride, row, n);
+            if (!joins && shared && m.index[heads] > 0) exec_load(m.to.dtype, in_part, part_stride, sum, n);
+            for (int64_t j = 0; j < n; j++) row[j] += sum[j];
+            exec_store(m.to.dtype, row, joins ? in_key : in_part, joins ? key_stride : part_stride, n);
+        }
+    while (next_element(&m));
+}
+
+void exec_join_keys(struct exec_machine *machine, const struct sim_op *op, int device)
+{
+    const bool joins = op->op->function == MODEL_JOIN_KEYS;
+    if (!joins)
+        move_part(machine, op, device, op->inputs[0], op->outputs[0], op->op->input_labels[0], op->op->output_labels);
+    for (int i = 0; joins && i < op->input_count; i++)
+        move_part(machine, op, device, op->outputs[0], op->inputs[i], op->op->output_labels, op->op->input_labels[i]);
+}
+
+/* ---- factors ---- */
+
 void exec_scale(struct exec_machine *machine, const struct sim_op *op, int device)
 {
     enum { PART = 256 };

@@ -146,6 +146,17 @@ void exec_row_chosen_softmax(struct exec_row *row)
     for (int64_t e = 0; e < row->n; e++) out[e] = signbit(out[e]) ? -out[e] * factor / sum : 0;
 }
 
+void exec_row_sigmoid(struct exec_row *row)
+{
+    for (int64_t i = 0; i < row->n; i++) row->out[0][i] = 1 / (1 + expf(-row->in[0][i]));
+}
+
+/* cotangent, sigmoid */
+void exec_row_sigmoid_grad(struct exec_row *row)
+{
+    for (int64_t i = 0; i < row->n; i++) row->out[0][i] = row->in[0][i] * row->in[1][i] * (1 - row->in[1][i]);
+}
+
 void exec_row_log_sigmoid(struct exec_row *row)
 {
     for (int64_t e = 0; e < row->n; e++) {

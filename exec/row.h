@@ -77,7 +77,8 @@ static inline int64_t exec_row_sequence_position(const struct exec_row *row, int
 /* softmax.c */
 float exec_row_slope(const struct exec_row *row, int64_t pairs); /* of the row's head, whose scores are pairs; or 0 */
 bool exec_row_has_window(const struct exec_row *row);            /* this layer's mask has a window */
-exec_row_run exec_row_attention_bias, exec_row_exponentials, exec_row_softmax, exec_row_softmax_grad;
+exec_row_run exec_row_attention_bias, exec_row_exponentials, exec_row_softmax, exec_row_softmax_grad,
+    exec_row_sink_grad;
 /* blocks.c */
 exec_row_run exec_row_block_bias, exec_row_maximum, exec_row_merged_sum, exec_row_merged;
 /* loss.c */
@@ -99,7 +100,7 @@ exec_row_run exec_row_sgd, exec_row_adamw, exec_row_lion, exec_row_decay, exec_r
 /* routing.c */
 exec_row_run exec_row_token_mask, exec_row_shifted_mask, exec_row_mask, exec_row_weigh, exec_row_expert_scale,
     exec_row_balance_loss, exec_row_balance_grad, exec_row_router_z_loss, exec_row_router_z_loss_grad, exec_row_choose,
-    exec_row_log_sigmoid, exec_row_log_sigmoid_grad;
+    exec_row_sigmoid, exec_row_sigmoid_grad, exec_row_log_sigmoid, exec_row_log_sigmoid_grad;
 void exec_row_chosen_softmax(struct exec_row *row); /* a softmax over a token's chosen experts, times its factor */
 /* Adds the squared gradients that an update is about to use; each part counts once. */
 void exec_note_gradient(struct exec_machine *machine, const struct sim_op *op, int device);

@@ -114,7 +114,7 @@ static void find_exponentials(struct row_kernel *k)
         const struct sim_op *softmax = k->ops[i].op;
         for (int j = 0; j < i && softmax->op->function == MODEL_SOFTMAX; j++) {
             const struct sim_op *sum = k->ops[j].op;
-            bool same = sum->op->function == MODEL_SUM_EXP &&
+            bool same = sum->op->function == MODEL_SUM_EXP && sum->input_count == 2 &&
                         sim_root(s, sum->inputs[0]) == sim_root(s, softmax->inputs[0]) &&
                         sim_root(s, sum->inputs[1]) == sim_root(s, softmax->inputs[1]);
             if (same) k->ops[i].exponentials = j;

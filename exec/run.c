@@ -46,9 +46,9 @@ enum base_status exec_check_plan(const struct sim_plan *plan, struct base_error 
         return base_fail(error, BASE_INPUT,
                          "dropout_rate: round a ring attention draws other masks than on one device, and is not run; "
                          "use 0, or cp_comm_type all_gather");
-    if (plan->options.ring_devices && plan->config->attention_softcap > 0)
-        return base_fail(error, BASE_INPUT,
-                         "attention_softcap: is not run round a ring; use cp_comm_type all_gather or a2a");
+    if (plan->options.ring_devices && (plan->config->attention_softcap > 0 || plan->config->attention_sinks))
+        return base_fail(error, BASE_INPUT, "%s: is not run round a ring; use cp_comm_type all_gather or a2a",
+                         plan->config->attention_sinks ? "attention_sinks" : "attention_softcap");
     if (!is_plain_adafactor(plan))
         return base_fail(
             error, BASE_INPUT,

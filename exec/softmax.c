@@ -98,11 +98,19 @@ EXEC_VECTORIZED void exec_row_attention_bias(struct exec_row *row)
     add_slopes(row);
 }
 
-/* x, its maximum */
+/* x, its maximum, and an attention sink or none, which counts once with the first keys */
 EXEC_VECTORIZED void exec_row_exponentials(struct exec_row *row)
 {
     const float *x = row->in[0], most = row->in[1][0];
     for (int64_t i = 0; i < row->n; i++) row->out[0][i] = exec_exp(x[i] - most);
+    if (row->op->input_count > 2 && row->start == 0 && row->n > 0) row->out[0][0] += exec_exp(row->in[2][0] - most);
+}
+
+/* sum of softmax times its cotangent, maximum, sum of exponentials, sink */
+void exec_row_sink_grad(struct exec_row *row)
+{
+    for (int64_t i = 0; i < row->n; i++)
+        row->out[0][i] = -row->in[0][i] * exec_exp(row->in[3][0] - row->in[1][i]) / row->in[2][i];
 }
 
 /* x, its maximum, sum of exponentials */

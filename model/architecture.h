@@ -158,7 +158,8 @@ struct model_config {
     /* Factors of products; 0: none, and of tied logits T5's 1 / sqrt(emb_dim). T5 has no attention_scale: its initial
      * queries are smaller by 1 / sqrt(head_dim). */
     double attention_scale, embedding_scale, residual_scale /* of each sublayer's result */, logits_scale;
-    double norm_epsilon;                 /* 0: T5X's 1e-6 */
+    double gate_limit;   /* gpt-oss: bounds both factors of a gated MLP; 0: none. See exec/elementwise.c */
+    double norm_epsilon; /* 0: T5X's 1e-6 */
     double rope_theta, rope_local_theta; /* 0: 10000, and the same in layers with a window */
     int64_t rotary_dim;                  /* first elements of a head that are turned; 0: all */
 };

@@ -129,14 +129,12 @@ static void group_rows(struct builder *builder, int first)
     if (builder->options.remat == MODEL_REMAT_NONE) builder_last_op(builder)->group = 0;
 }
 
-/* A sink is an additional score of each query without a value. */
-static int with_sinks(struct builder *builder, const char *scope, int context, const char *rows)
+/* A sink is an additional score of each query without a value; -1: there are none. */
+static int sinks_of(struct builder *builder, const char *scope)
 {
-    if (!builder->config->attention_sinks) return context;
-    int sinks = model_builder_weight(builder, base_print(builder->arena, "%s/sinks", scope), "h", "h");
-    return builder_apply(builder, MODEL_MAP, MODEL_SINK, base_print(builder->arena, "%s/context less sinks", scope),
-                         base_print(builder->arena, "%s,h->%s", rows, rows), builder->dtype, MODEL_ROLE_CONTEXT,
-                         context, sinks);
+    return builder->config->attention_sinks
+               ? model_builder_weight(builder, base_print(builder->arena, "%s/sinks", scope), "h", "h")
+               : -1;
 }
 
 /* Scores, bias and mask, softmax over the keys, weighted sum of values. With flash attention these are one kernel,
@@ -165,16 +163,18 @@ static int attention_core(struct builder *builder, const struct builder_attentio
     const struct model_block *block = &builder->program->blocks[builder->block];
     int scored = builder->program->blocks[builder->block].op_count;
     int biased = attention_bias(builder, a, scores, logits);
+    const int sinks = sinks_of(builder, scope);
     const int row_first = builder->program->blocks[builder->block].op_count;
     const char *over_keys = builder_letters(builder, "bhqk->bhq", a->query, a->key);
     int max = builder_apply(builder, MODEL_REDUCE, MODEL_MAX, base_print(builder->arena, "%s/softmax max", scope),
                             over_keys, logits, MODEL_ROLE_SOFTMAX, biased);
     int sum = builder_apply(builder, MODEL_REDUCE, MODEL_SUM_EXP, base_print(builder->arena, "%s/softmax sum", scope),
-                            builder_letters(builder, "bhqk,bhq->bhq", a->query, a->key), logits, MODEL_ROLE_SOFTMAX,
-                            biased, max);
-    int weights = builder_apply(builder, MODEL_MAP, MODEL_SOFTMAX, base_print(builder->arena, "%s/softmax", scope),
-                                builder_letters(builder, "bhqk,bhq,bhq->bhqk", a->query, a->key), builder->dtype,
-                                MODEL_ROLE_SOFTMAX, biased, max, sum);
+                            builder_letters(builder, sinks < 0 ? "bhqk,bhq->bhq" : "bhqk,bhq,h->bhq", a->query, a->key),
+                            logits, MODEL_ROLE_SOFTMAX, biased, max, sinks);
+    int weights = model_builder_apply(
+        builder, MODEL_MAP, MODEL_SOFTMAX, base_print(builder->arena, "%s/softmax", scope),
+        builder_letters(builder, sinks < 0 ? "bhqk,bhq,bhq->bhqk" : "bhqk,bhq,bhq,h->bhqk", a->query, a->key), NULL,
+        builder->dtype, MODEL_ROLE_SOFTMAX, (const int[]){biased, max, sum, sinks});
     if (builder_has(builder, MODEL_TRAIT_KERNEL_GROUPS)) builder_group_from(builder, scored);
     if (builder_has(builder, MODEL_TRAIT_ROW_SOFTMAX)) group_rows(builder, row_first);
     int softened = builder->program->blocks[builder->block].op_count;
@@ -184,7 +184,6 @@ static int attention_core(struct builder *builder, const struct builder_attentio
     int context = builder_contract(builder, base_print(builder->arena, "%s/context", scope),
                                    base_print(builder->arena, "%s,%s->%s", pairs, values, contexts), NULL,
                                    builder->dtype, MODEL_ROLE_CONTEXT, weights, value);
-    context = with_sinks(builder, scope, context, contexts);
     if (builder->options.flash_attention) builder_group_from(builder, first);
     for (int i = first; builder->options.flash_attention && i < block->op_count; i++) block->ops[i].causal = a->causal;
     return builder_saved_as(builder, MODEL_SAVED_CONTEXT, context);

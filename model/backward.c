@@ -128,12 +128,13 @@ static void transpose_input(struct builder_pass *pass, const struct model_op *op
     char factors[] = {'C', (char)('0' + op->input_count - 1), '\0'};
     if (row->product)
         made.product = derive(pass, op, MODEL_MAP, MODEL_MULTIPLY, factors, &made, row->input, " gradient product");
-    const bool rows = is_row_softmax(pass->builder, op); /* the quotient is recomputed from the scores */
+    const bool rows =
+        is_row_softmax(pass->builder, op) && row->input == 0; /* the quotient is recomputed from the scores */
     if (row->helper != MODEL_NO_FUNCTION)
         made.sum = derive(pass, op, MODEL_REDUCE, row->helper, rows ? "C012" : row->helper_operands, &made,
                           row->helper_like, " gradient sum");
     bool split =
-        op->function == MODEL_SOFTMAX &&
+        op->function == MODEL_SOFTMAX && row->input == 0 &&
         builder_has(pass->builder, MODEL_TRAIT_SPLIT_SOFTMAX); /* scores replace the exponentials: equally many bytes */
     model_builder_contribute(pass, target,
                              derive(pass, op, row->kind, row->function,

@@ -257,6 +257,8 @@ static int with_shared_expert(struct builder *builder, const struct letters *l, 
         int kernel = model_builder_weight(builder, "mlp/shared_expert_gate/kernel", "e", "e"),
             gate = builder_contract(builder, "mlp/shared_expert_gate", spelled(builder, "bqe,e->bq", l), NULL,
                                     builder->dtype, MODEL_ROLE_STATISTIC, x, kernel);
+        gate = apply(builder, l, MODEL_MAP, MODEL_SIGMOID, "mlp/shared_expert_gate/sigmoid", "bq->bq", builder->dtype,
+                     MODEL_ROLE_STATISTIC, gate, -1, -1);
         shared = apply(builder, l, MODEL_MAP, MODEL_GATED, "mlp/shared_expert/gated", "bqe,bq->bqe", builder->dtype,
                        MODEL_ROLE_PROJECTION, shared, gate, -1);
     }

@@ -148,6 +148,15 @@ static enum base_status real(const struct reading *r, const char *names, double 
     return BASE_OK;
 }
 
+static enum base_status put_real(struct reading *r, const char *from, const char *to)
+{
+    const struct base_json *found = member(r->object, from);
+    if (!found) return BASE_OK;
+    if (found->kind != BASE_JSON_NUMBER) return base_fail(r->error, BASE_INPUT, "%s: is no number", from);
+    base_putf(&r->line, "%s=%.9g,", to, found->number);
+    return BASE_OK;
+}
+
 static void put_number(struct reading *r, const char *key, double value)
 {
     base_putf(&r->line, "%s=%.9g,", key, value);
@@ -217,7 +226,7 @@ static enum base_status put_epsilon(struct reading *r)
     BASE_TRY(
         real(r, "rms_norm_eps|layer_norm_epsilon|layer_norm_eps|norm_epsilon|norm_eps", rms ? 1e-6 : 1e-5, &epsilon));
     put_number_unless(r, "norm_epsilon", epsilon, 1e-6);
-    return BASE_OK;
+    return is_of(r, "gpt_oss") ? put_real(r, "swiglu_limit", "gate_limit") : BASE_OK;
 }
 
 /* Falcon has one key/value head or, in its later form, gives their number. */
@@ -351,15 +360,6 @@ static enum base_status put_experts(struct reading *r)
 }
 
 /* ---- keys of single families ---- */
-
-static enum base_status put_real(struct reading *r, const char *from, const char *to)
-{
-    const struct base_json *found = member(r->object, from);
-    if (!found) return BASE_OK;
-    if (found->kind != BASE_JSON_NUMBER) return base_fail(r->error, BASE_INPUT, "%s: is no number", from);
-    base_putf(&r->line, "%s=%.9g,", to, found->number);
-    return BASE_OK;
-}
 
 static enum base_status put_positions(struct reading *r)
 {

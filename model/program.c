@@ -6,7 +6,7 @@
 const char *model_without_program(const struct model_config *config, enum model_use use)
 {
     if (config->latent.key_value_rank && use == MODEL_DECODED) return "kv_lora_rank";
-    if (config->attention_sinks) return "attention_sinks";
+    if (config->attention_sinks && use == MODEL_DECODED) return "attention_sinks";
     if (config->experts.shared_mlp_dim && use == MODEL_DECODED) return "shared_expert_mlp_dim";
     if (config->experts.first_dense_layers && use == MODEL_DECODED) return "first_dense_layers";
     const bool caps = config->attention_softcap > 0 || config->logits_softcap > 0;

@@ -18,7 +18,7 @@ USUAL = dict(vocab_size=VOCAB, hidden_size=WIDTH, intermediate_size=HIDDEN, num_
 OLDER = {key: value for key, value in USUAL.items() if key not in ("num_key_value_heads", "head_dim")}
 MOE = dict(num_experts=4, num_experts_per_tok=2, moe_intermediate_size=48)
 DEEPSEEK = dict(n_routed_experts=4, num_experts_per_tok=2, moe_intermediate_size=48, n_shared_experts=1,
-                kv_lora_rank=12, qk_rope_head_dim=4, qk_nope_head_dim=4, v_head_dim=6, n_group=1, topk_group=1,
+                kv_lora_rank=16, qk_rope_head_dim=4, qk_nope_head_dim=4, v_head_dim=6, n_group=1, topk_group=1,
                 head_dim=4, first_k_dense_replace=1, q_lora_rank=None, num_hidden_layers=3, num_key_value_heads=HEADS)
 PLAIN = dict(rope_type="default")
 

@@ -124,6 +124,12 @@ enum base_status sim_release_find(const char *text, enum sim_release_text kind, 
 
 /* ---- the executor's view (executable_kernels.c) ---- */
 
+/* Keys of latent attention, of two parts, or the gradient of either: a kernel of its own, too. */
+static inline bool sim_joins_keys(const struct model_op *op)
+{
+    return op->function == MODEL_JOIN_KEYS || op->function == MODEL_JOIN_KEYS_GRAD ||
+           op->function == MODEL_JOIN_KEYS_SUM;
+}
 bool sim_routes(const struct model_op *op);                 /* chooses experts for tokens: a kernel of its own */
 int sim_root(const struct sim_sharded *sharded, int value); /* the value that owns its memory */
 /* True for a collective whose whole sum every device gets: it sums in place, and its operand is no longer read once it
