@@ -94,9 +94,14 @@ static void list_tiles(struct values *v, enum sim_key key)
         }
 }
 
+/* A tile has as many as its devices. */
 static void list_partitions(struct values *v, enum sim_key key)
 {
-    if (!v->plan->request.submesh_count && !v->plan->request.ici_mesh.count) list_doubles(v, key);
+    const struct topo_mesh_request *now = &v->plan->request;
+    int64_t devices = 1;
+    for (int i = 0; i < now->submesh_count; i++) devices *= now->submesh[i];
+    if (now->submesh_count) v->now = base_print(v->arena, "%lld", (long long)devices);
+    if (!now->ici_mesh.count) list_doubles(v, key);
 }
 
 /* Half as many devices along one axis, twice as many along another. */
@@ -170,6 +175,8 @@ static const struct {
              {SIM_PIPELINE_STAGES, list_doubles},
              {SIM_VIRTUAL_STAGES, list_doubles},
              {SIM_CONTEXT_PARALLEL, list_doubles},
+             {SIM_EXPERT_PARALLEL, list_doubles},
+             {SIM_CPU_OFFLOAD, list_words},
              {SIM_TOPOLOGY, list_topologies},
              {SIM_SOFTWARE, list_software}};
 
@@ -189,6 +196,9 @@ static void put_neighbour(struct base_json_writer *w, struct sim_cache *cache, c
     struct sim_plan plan;
     struct sim_prediction prediction;
     struct base_error error;
+    /* One of the ways to a mesh. */
+    for (int k = SIM_SUBMESH; k <= SIM_ICI_MESH && !is_now && key >= SIM_SUBMESH && key <= SIM_ICI_MESH; k++)
+        text.values[k] = NULL;
     if (!is_now) text.values[key] = value;
     base_json_open_inline(w, '{');
     base_json_member_string(w, "key", sim_plan_keys[key].name);
@@ -219,9 +229,10 @@ static bool is_now(const struct values *v, enum sim_key key, const char *value)
 static void put_key(struct base_json_writer *w, struct sim_cache *cache, struct base_arena *arena,
                     const struct commands_what_if *asked, int kind)
 {
-    const struct sim_plan_text said = reports_plan_said(arena, asked->text, asked->plan);
+    const struct sim_plan_text filled = sim_plan_filled(arena, asked->plan);
     const enum sim_key key = kinds[kind].key;
-    struct values v = {.arena = arena, .plan = asked->plan, .now = said.values[key]};
+    const char *given = asked->text->values[key];
+    struct values v = {.arena = arena, .plan = asked->plan, .now = given && *given ? given : filled.values[key]};
     kinds[kind].list(&v, key);
     for (int i = 0; i < v.count; i++) put_neighbour(w, cache, asked, key, v.all[i], is_now(&v, key, v.all[i]));
 }

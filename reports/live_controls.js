@@ -2,7 +2,7 @@
 const groups = [
   ["Run", ["model", "topology", "software", "task-feature-lengths", "batch-size", "num-microbatches"]],
   ["Parallelism", ["model-parallel-submesh", "num-partitions", "pipeline-stages", "virtual-stages", "context-parallel", "expert-parallel", "sequence-parallel", "optimizer-partitioning", "logical-axis-rules", "ici-mesh"]],
-  ["Step", ["remat-policy", "optimizer", "dtype", "attention"]],
+  ["Step", ["remat-policy", "optimizer", "dtype", "attention", "cpu-offload"]],
   ["Cost", costs],
 ].filter(([, options]) => keyOf[options[0]]);
 const steppers = ["batch-size", "num-microbatches", "num-partitions", "pipeline-stages", "virtual-stages", "context-parallel", "expert-parallel"];
@@ -13,7 +13,7 @@ const choices = (option) => option === "sequence-parallel" ? ["0", "1"] : keyOf[
 /* What is known of each value around the plan, from the last what-if: by option and value. */
 let around = {};
 const known = (option, value) => (around[option] || []).find((n) => n.value === value);
-const valueOf = (option) => plan[option] ?? answerPlan[option] ?? keyOf[option].fallback ?? "";
+const valueOf = (option) => plan[option] ?? answerPlan[option] ?? ((around[option] || []).find((n) => n.now) || {}).value ?? keyOf[option].fallback ?? "";
 let answerPlan = {}; /* what the last answer's plan says, defaults of its software included */
 
 const controls = {};
@@ -97,7 +97,11 @@ const stepper = (option, id) => {
   return {
     element: inner.element, update: () => {
       inner.update();
-      for (const [b, step] of [[less, -1], [more, 1]]) b.setAttribute("aria-disabled", String(next(step) === null));
+      for (const [b, step] of [[less, -1], [more, 1]]) {
+        const refused = (around[option] || []).find((n) => n.refused && (Number(n.value) - Number(valueOf(option))) * step > 0), none = next(step) === null;
+        b.setAttribute("aria-disabled", String(none && Boolean(refused || held || (step < 0 && Number(valueOf(option)) <= 1))));
+        b.title = none && refused ? `${refused.value}: refused: ${refused.refused}` : "";
+      }
     }
   };
 };
@@ -116,10 +120,24 @@ const control = (option) => {
   return make("div", { class: "control", "data-key": keyOf[option].key }, [heading, inner.element]);
 };
 
+/* Replicas are the devices that the other degrees leave: more of them are a larger machine, with the same degrees. */
+const replicaAxes = ["data", "fsdp", "replica", "expert"];
+const dataControl = () => {
+  const shown = make("output", { class: "degree", "aria-label": "data (DP)" });
+  const next = (step) => { const list = around.topology || [], at = list.findIndex((n) => n.now); return at < 0 ? null : list[at + step] || null; };
+  const press = (step) => () => { const n = next(step); if (n && n.refused) explain("topology", n.value, n.refused); else if (n) go({ topology: n.value }); };
+  const buttons = [[-1, "−", "less"], [1, "+", "more"]].map(([step, sign, said]) => [step, button(sign, press(step), { "aria-label": said + " data (DP)", class: "step" })]);
+  controls["data-parallel"] = { update: () => {
+    shown.textContent = answer ? whole(Object.entries(answer.mesh || {}).reduce((p, [axis, n]) => replicaAxes.includes(axis) ? p * n : p, 1)) : "";
+    for (const [step, b] of buttons) { const n = next(step); b.setAttribute("aria-disabled", String(!n || Boolean(n.refused))); b.title = n ? `${n.value}${n.refused ? ": refused: " + n.refused : ""}` : "no other size is listed; type a topology"; }
+  } };
+  return make("div", { class: "control" }, [make("span", { class: "name", title: "replicas: devices over all other degrees; more of them take a larger topology" }, "data (DP)"), make("div", { class: "field" }, [buttons[0][1], shown, buttons[1][1]])]);
+};
+
 /* On a narrow page the plan unfolds; on a wide one it is always there. */
 const makeControls = () => make("details", { class: "knobs", open: innerWidth > 800 }, [make("summary", {}, "Change the plan"), makeForm()]);
 const makeForm = () => make("form", { class: "controls", "aria-label": "Plan", onsubmit: (e) => e.preventDefault() }, [
-  groups.map(([title, options]) => make("fieldset", {}, [make("legend", {}, title), options.map(control)])), others(),
+  groups.map(([title, options]) => make("fieldset", {}, [make("legend", {}, title), options.map((option) => [control(option), option === "expert-parallel" ? dataControl() : null])])), others(),
 ]);
 
 /* Whether any value can be changed: of what was measured none can. */
@@ -128,12 +146,12 @@ const planList = () => make("dl", { class: "controls" }, Object.entries(held.doc
 
 /* What a refusal names in place of what was wanted, as in "dtype: …; use bfloat16 or int8": changes of the plan. */
 const instead = (why) => {
-  const at = why.lastIndexOf("use "), about = optionOf[/^-*([a-z_-]*)/.exec(why)[1].replaceAll("-", "_")];
+  const at = Math.max(why.lastIndexOf("use "), why.lastIndexOf("Use ")), about = optionOf[/^-*([a-z_-]*)/.exec(why)[1].replaceAll("-", "_")];
   if (at < 0) return [];
-  return why.slice(at + 4).replace(/^one of /, "").split(/, or |, | or /).map((word) => {
+  return why.slice(at + 4).replace(/^one of /, "").replace(/(^| )an? ([a-z_]+),? such as /g, "$1$2 ").split(/, or |, | or /).map((word) => {
     const [, key, value] = /^([a-z_]+) (\S+)$/.exec(word) || [null, null, word.replace(/[….]+$/, "")], option = key ? optionOf[key] : about;
     return option && value && !/[ ]/.test(value) && (key || /\d/.test(value) || keyOf[option].words.includes(value)) ? { [option]: value } : null;
-  }).filter((found) => found).slice(0, 8);
+  }).filter((found) => found && Object.entries(found).some(([option, value]) => valueOf(option) !== value)).slice(0, 8);
 };
 const remedyButtons = (why, wanted) => instead(why).map((change) => button(Object.entries(change).map(([o, v]) => `${label(o)} ${v}`).join(), () => { reason.hidden = true; take(changed(wanted, change)); }, { class: "small" }));
 /* Why a value is not to be had, with what may stand in its place to click on. */
