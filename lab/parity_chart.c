@@ -152,8 +152,8 @@ static const char *verdict_words(struct base_arena *arena, const struct lab_comp
 {
     const struct lab_finding f = lab_find(arena, comparison);
     if (!f.exceeded_count && !f.false_alarm_count) return "";
-    return base_print(arena, "; of %d that ran out of memory %d were predicted to, and %d of those that ran",
-                      f.exceeded_count, f.exceeded_right_count, f.false_alarm_count);
+    return base_print(arena, "; predicted to run out of memory: %d of the %d that did, %d of those that ran",
+                      f.exceeded_right_count, f.exceeded_count, f.false_alarm_count);
 }
 
 enum base_status lab_parity(struct base_arena *arena, const struct lab_comparison *comparison, enum plots_format format,

@@ -4,8 +4,7 @@
 #include <math.h>
 
 static const double narrow_px = 480, row_px = 19, bar_px = 11, words_gap_px = 6;
-static const struct plots_look grid = {PLOTS_GRID, 0, 1, false}, zero = {PLOTS_MUTED, 0, 1, false},
-                               paper = {PLOTS_PAPER, 1, 0, false};
+static const struct plots_look grid = {PLOTS_GRID, 0, 1, false}, zero = {PLOTS_MUTED, 0, 1, false};
 
 struct layout {
     bool narrow;
@@ -53,7 +52,17 @@ static struct layout lay_out(const struct plots_canvas *canvas, const struct plo
     return l;
 }
 
-static void put_bar(struct plots_canvas *canvas, const struct layout *l, const struct plots_bar *bar, double y)
+/* Where the amount begins: behind the limit where it would stand on it. */
+static double amount_at(const struct layout *l, const struct plots_bar *bar, const struct plots_bar *limit, double to)
+{
+    if (bar->value < 0) return to - words_gap_px;
+    const double at = to + words_gap_px, width = plots_text_width(PLOTS_SMALL, bar->amount),
+                 limit_px = limit ? plots_axis_px(&l->axis, limit->value) : at;
+    return at < limit_px && at + width > limit_px - words_gap_px ? limit_px + words_gap_px : at;
+}
+
+static void put_bar(struct plots_canvas *canvas, const struct layout *l, const struct plots_bar *bar,
+                    const struct plots_bar *limit, double y)
 {
     double from = plots_axis_px(&l->axis, 0), to = plots_axis_px(&l->axis, bar->value);
     double bar_y = l->narrow ? y + 1.4 * row_px : y + row_px / 2, label_y = l->narrow ? y + row_px / 2 : bar_y;
@@ -62,8 +71,8 @@ static void put_bar(struct plots_canvas *canvas, const struct layout *l, const s
     plots_text(canvas, l->narrow ? PLOTS_MARGIN_PX : l->label_px - words_gap_px, label_y,
                l->narrow ? PLOTS_LEFT : PLOTS_RIGHT, PLOTS_SMALL, PLOTS_INK, label);
     plots_rect(canvas, (struct plots_box){fmin(from, to), bar_y - bar_px / 2, fabs(to - from), bar_px}, bar->look);
-    plots_text(canvas, to + (bar->value < 0 ? -words_gap_px : words_gap_px), bar_y,
-               bar->value < 0 ? PLOTS_RIGHT : PLOTS_LEFT, PLOTS_SMALL, PLOTS_INK, bar->amount);
+    plots_text(canvas, amount_at(l, bar, limit, to), bar_y, bar->value < 0 ? PLOTS_RIGHT : PLOTS_LEFT, PLOTS_SMALL,
+               PLOTS_INK, bar->amount);
     plots_hover(canvas, (struct plots_box){PLOTS_MARGIN_PX, y, plots_width(canvas) - 2 * PLOTS_MARGIN_PX, l->pitch_px},
                 bar->hover);
 }
@@ -81,16 +90,11 @@ static void put_axis(struct plots_canvas *canvas, const struct layout *l, enum p
 }
 
 /* A value that no bar should pass, with its words above it. */
-static void put_limit(struct plots_canvas *canvas, const struct layout *l, const struct plots_bar *bars, int count,
-                      const struct plots_bar *limit, double top, double bottom)
+static void put_limit(struct plots_canvas *canvas, const struct layout *l, const struct plots_bar *limit, double top,
+                      double bottom)
 {
     const double px = plots_axis_px(&l->axis, limit->value);
     plots_line(canvas, px, top - 3, px, bottom, limit->look);
-    for (int i = 0; i < count; i++) { /* amounts stand on the line */
-        const double words_px = plots_axis_px(&l->axis, bars[i].value) + words_gap_px, y = top + i * l->pitch_px + 2;
-        if (words_px < px && words_px + plots_text_width(PLOTS_SMALL, bars[i].amount) > px - words_gap_px)
-            plots_rect(canvas, (struct plots_box){px - 2, y + (l->narrow ? row_px : 0) + 2, 4, row_px - 4}, paper);
-    }
     plots_text(canvas, fmin(px, l->axis.to_px), top - 10, PLOTS_RIGHT, PLOTS_SMALL, limit->look.colour, limit->amount);
 }
 
@@ -101,8 +105,8 @@ double plots_put_bars(struct plots_canvas *canvas, double y, const struct plots_
     y += limit ? plots_line_height(PLOTS_SMALL) : 0;
     double bottom = y + count * l.pitch_px + 4;
     put_axis(canvas, &l, unit, y, bottom);
-    if (limit) put_limit(canvas, &l, bars, count, limit, y, bottom);
-    for (int i = 0; i < count; i++) put_bar(canvas, &l, &bars[i], y + i * l.pitch_px + 2);
+    if (limit) put_limit(canvas, &l, limit, y, bottom);
+    for (int i = 0; i < count; i++) put_bar(canvas, &l, &bars[i], limit, y + i * l.pitch_px + 2);
     double end_px = plots_width(canvas) - PLOTS_MARGIN_PX;
     plots_text(canvas, end_px, bottom + 26, PLOTS_RIGHT, PLOTS_LABEL, PLOTS_INK,
                plots_fit(canvas->arena, PLOTS_LABEL, axis_name, end_px - PLOTS_MARGIN_PX));

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+enum { SMALL_PX = 6 }; /* dots that the line to a label may cross */
 static const struct plots_look grid = {PLOTS_GRID, 0, 1, false};
 
 static void put_x(struct plots_canvas *canvas, const struct plots_frame *f)
@@ -58,10 +59,40 @@ static bool is_free(const struct plots_canvas *canvas, const struct plots_frame 
     return true;
 }
 
+/* Where the line from a point to its label ends. */
+static struct plots_point leader_end(struct plots_point at, struct plots_box box)
+{
+    return (struct plots_point){fmin(fmax(at.x, box.x - 1), box.x + box.width + 1),
+                                fmin(fmax(at.y, box.y + 2), box.y + box.height - 2)};
+}
+
+static bool holds(struct plots_box box, double x, double y)
+{
+    return x > box.x && x < box.x + box.width && y > box.y && y < box.y + box.height;
+}
+
+/* Whether that line crosses no other label and no dot above a size. */
+static bool leads_freely(const struct plots_taken *taken, struct plots_point at, struct plots_box label,
+                         double small_px)
+{
+    enum { SAMPLES = 12 };
+    static const double own_px = 12; /* dots may touch the point's */
+    const struct plots_point end = leader_end(at, label);
+    for (int i = 0; i < taken->count; i++) {
+        const struct plots_box box = taken->boxes[i];
+        if (box.height < small_px || holds(box, at.x, at.y)) continue;
+        for (int k = 1; k <= SAMPLES; k++) {
+            const double x = at.x + (end.x - at.x) * k / SAMPLES, y = at.y + (end.y - at.y) * k / SAMPLES;
+            if (hypot(x - at.x, y - at.y) > own_px && holds(box, x, y)) return false;
+        }
+    }
+    return true;
+}
+
 /* A free position for a label of that size, at the point first, then further away; false: none. */
 static bool find_place(const struct plots_canvas *canvas, const struct plots_frame *frame,
                        const struct plots_taken *taken, struct plots_point at, struct plots_box size,
-                       double farthest_px, struct plots_box *out)
+                       double farthest_px, double small_px, struct plots_box *out)
 {
     static const struct plots_point ways[] = {{-1, 0}, {-1, 1}, {-1, -1}, {1, 1}, {1, -1}, {1, 0}}; /* left, above … */
     enum { NEAREST_PX = 9, STEP_PX = 9 };
@@ -69,7 +100,7 @@ static bool find_place(const struct plots_canvas *canvas, const struct plots_fra
         for (int i = 0; i < BASE_COUNT(ways); i++) {
             const double left = ways[i].x > 0 ? at.x + 8 : at.x - 8 - size.width, middle = at.y + ways[i].y * far_px;
             *out = (struct plots_box){left, middle - size.height / 2, size.width, size.height};
-            if (is_free(canvas, frame, taken, *out)) return true;
+            if (is_free(canvas, frame, taken, *out) && leads_freely(taken, at, *out, small_px)) return true;
         }
     return false;
 }
@@ -99,28 +130,40 @@ static bool find_straight(const struct plots_canvas *canvas, const struct plots_
     return false;
 }
 
+/* Whether a label is as near to what else is there as to its own point. */
+static bool is_doubtful(const struct plots_taken *taken, struct plots_point at, struct plots_box label)
+{
+    static const double near_px = 9;
+    const struct plots_box around = {label.x - near_px, label.y - near_px, label.width + 2 * near_px,
+                                     label.height + 2 * near_px};
+    for (int i = 0; i < taken->count; i++)
+        if (!holds(taken->boxes[i], at.x, at.y) && overlap(around, taken->boxes[i])) return true;
+    return false;
+}
+
 /* A line from the point to a label that is not adjacent, or adjacent to another point. */
-static void draw_leader(struct plots_canvas *canvas, struct plots_point at, struct plots_box box)
+static void draw_leader(struct plots_canvas *canvas, const struct plots_taken *taken, struct plots_point at,
+                        struct plots_box box)
 {
     static const double beside_px = 8.5;
     static const struct plots_look leader = {PLOTS_MUTED, 0, 0.8, false};
-    const double x = fmin(fmax(at.x, box.x - 1), box.x + box.width + 1),
-                 y = fmin(fmax(at.y, box.y + 2), box.y + box.height - 2);
-    if (hypot(x - at.x, y - at.y) > beside_px) plots_line(canvas, at.x, at.y, x, y, leader);
+    const struct plots_point end = leader_end(at, box);
+    if (hypot(end.x - at.x, end.y - at.y) > beside_px || is_doubtful(taken, at, box))
+        plots_line(canvas, at.x, at.y, end.x, end.y, leader);
 }
 
 bool plots_put_label(struct plots_canvas *canvas, const struct plots_frame *frame, struct plots_taken *taken, double x,
                      double y, enum plots_style style, enum plots_colour colour, const char *words)
 {
-    enum { BESIDE_PX = 9, STRAIGHT_PX = 11, FAR_PX = 72 };
+    enum { BESIDE_PX = 9, STRAIGHT_PX = 11, FAR_PX = 150 };
     struct plots_box box;
     const struct plots_point at = {x, y};
     const struct plots_box size = size_of(style, words);
-    if (!find_place(canvas, frame, taken, at, size, BESIDE_PX, &box) &&
+    if (!find_place(canvas, frame, taken, at, size, BESIDE_PX, SMALL_PX, &box) &&
         !find_straight(canvas, frame, taken, at, size, STRAIGHT_PX, &box) &&
-        !find_place(canvas, frame, taken, at, size, FAR_PX, &box))
+        !find_place(canvas, frame, taken, at, size, FAR_PX, SMALL_PX, &box))
         return false;
-    draw_leader(canvas, at, box);
+    draw_leader(canvas, taken, at, box);
     write_label(canvas, taken, box, style, colour, words);
     return true;
 }
@@ -150,10 +193,10 @@ void plots_label_points(struct plots_canvas *canvas, const struct plots_frame *f
                 plots_fit(canvas->arena, style, p->words, plots_width(canvas) < narrow_px ? narrow_room_px : room_px);
             const struct plots_point at = {p->x, p->y - 3};
             const struct plots_box size = size_of(style, words);
-            const bool free = find_place(canvas, frame, &all, at, size, far_px, &box);
-            if (!free && !find_place(canvas, frame, &front, at, size, far_px, &box)) continue;
-            if (!free) plots_rect(canvas, box, paper);
-            draw_leader(canvas, (struct plots_point){p->x, p->y}, box);
+            const bool free = find_place(canvas, frame, &all, at, size, far_px, SMALL_PX, &box);
+            if (!free && !find_place(canvas, frame, &front, at, size, far_px, 2 * dot_px + 1, &box)) continue;
+            plots_rect(canvas, box, paper);
+            draw_leader(canvas, &front, (struct plots_point){p->x, p->y}, box);
             write_label(canvas, &all, box, style, PLOTS_INK, words);
             front.boxes[front.count++] = box;
         }

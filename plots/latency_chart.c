@@ -105,22 +105,12 @@ static void draw_steps(struct plots_canvas *canvas, const struct front *f)
     }
 }
 
-/* Points along the steps and the bounds, for labels to avoid. */
+/* Points along the steps, for labels to avoid. */
 static const struct plots_point *stair_points(struct base_arena *arena, const struct front *f, int *count)
 {
-    enum { OF_A_STEP = 64, OF_A_BOUND = 128 };
-    struct plots_point *points = base_new(arena, struct plots_point, OF_A_STEP * f->count + 2 * OF_A_BOUND);
+    enum { OF_A_STEP = 64 };
+    struct plots_point *points = base_new(arena, struct plots_point, OF_A_STEP * f->count);
     *count = 0;
-    const struct plots_axis *x = &f->frame.x, *y = &f->frame.y;
-    for (int k = 0; k < OF_A_BOUND; k++) {
-        const double part = (double)k / OF_A_BOUND;
-        if (f->most_latency_s >= x->low && f->most_latency_s <= x->high)
-            points[(*count)++] =
-                (struct plots_point){plots_axis_px(x, f->most_latency_s), y->from_px + part * (y->to_px - y->from_px)};
-        if (f->least_tokens_per_s >= y->low && f->least_tokens_per_s <= y->high)
-            points[(*count)++] = (struct plots_point){x->from_px + part * (x->to_px - x->from_px),
-                                                      plots_axis_px(y, f->least_tokens_per_s)};
-    }
     for (int i = 0; i + 1 < f->count && f->count <= 40; i++) /* of a long front the ends alone have labels */
         for (int k = 0; k < OF_A_STEP / 2; k++) {
             const struct point *a = &f->points[i], *b = &f->points[i + 1];

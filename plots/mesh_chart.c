@@ -5,7 +5,8 @@
 #include <string.h>
 
 enum { MOST_DEVICES = 4096, MOST_AXES = TOPO_MOST_AXES, MOST_COORDINATES = 5 };
-static const double widest_cell_px = 21, gap_px = 14, words_px = 15;
+static const double widest_cell_px = 30, least_cell_px = 17, gap_px = 14, axes_gap_px = 28, plane_words_px = 15,
+                    axis_heading_px = 28, axis_words_px = 150;
 
 struct device {
     int at[MOST_COORDINATES], ranks[MOST_AXES];
@@ -65,27 +66,65 @@ static enum base_status read_mesh(struct base_arena *arena, const struct plots_r
     return BASE_OK;
 }
 
-/* A plane holds two coordinates, those before the others of the largest extent; the rest count planes. Of nodes: one
- * plane, a column a node. */
+/* A plane holds two coordinates, those before the others of the largest extent; the rest count planes. */
 struct view {
-    int across, down, planes, columns;
-    double cell_px;
+    int across, down, planes, columns, axes_across;
+    double cell_px, words_px; /* words: above a plane */
 };
+
+static bool is_shown(const struct mesh *m, int axis)
+{
+    return m->sizes[axis] > 1 || m->axis_count == 1;
+}
+
+static double block_width(const struct mesh *m, const struct view *v)
+{
+    return fmax(axis_words_px, v->columns * (m->bounds[v->across] * v->cell_px + gap_px) - gap_px);
+}
+
+static double block_height(const struct mesh *m, const struct view *v)
+{
+    const int rows = (v->planes + v->columns - 1) / v->columns;
+    return rows * (m->bounds[v->down] * v->cell_px + gap_px + v->words_px);
+}
+
+/* The largest squares of the lowest picture: so many planes of so many axes side by side as have room for their ranks.
+ */
+static void arrange(const struct mesh *m, double room, double least_px, struct view *v)
+{
+    int shown = 0;
+    double lowest = HUGE_VAL;
+    const struct view given = *v;
+    for (int a = 0; a < m->axis_count; a++) shown += is_shown(m, a);
+    for (int axes = 1; axes <= shown; axes++)
+        for (int columns = 1; columns <= given.planes; columns++) {
+            struct view tried = given;
+            const double block_px = (room + axes_gap_px) / axes - axes_gap_px;
+            tried.columns = columns, tried.axes_across = axes;
+            tried.cell_px = fmin(fmax(widest_cell_px, least_px),
+                                 ((block_px + gap_px) / columns - gap_px) / m->bounds[given.across]);
+            const bool fits = tried.cell_px >= least_px && block_width(m, &tried) <= block_px;
+            const double height = ceil((double)shown / axes) * (axis_heading_px + block_height(m, &tried));
+            if ((axes > 1 || columns > 1) && (!fits || height >= lowest)) continue;
+            lowest = height, *v = tried;
+        }
+}
 
 static struct view find_view(const struct plots_canvas *canvas, const struct mesh *m)
 {
-    int first = m->coordinate_count == 5 ? 1 : 0;
-    struct view v = {.across = first, .down = first + (m->coordinate_count > 1)};
-    v.planes = 1;
+    const bool nodes = m->coordinate_count == 2;
+    const int first = m->coordinate_count == 5 ? 1 : 0;
+    struct view v = {.across = first, .down = first + (m->coordinate_count > 1), .planes = 1};
+    const double room = plots_width(canvas) - 2 * PLOTS_MARGIN_PX;
+    double least_px = least_cell_px;
+    for (int a = 0; a < m->axis_count; a++)
+        least_px = fmax(least_px, plots_text_width(PLOTS_SMALL, base_print(canvas->arena, "%d", m->sizes[a] - 1)) + 5);
+    /* Nodes stand in a row of their own unless they are the longer side and fit. */
+    if (nodes && (m->bounds[0] < m->bounds[1] || m->bounds[0] * least_px > room)) v.across = 1, v.down = 0;
     for (int c = 0; c < m->coordinate_count; c++)
         if (c != v.across && c != v.down) v.planes *= m->bounds[c];
-    double room = plots_width(canvas) - 2 * PLOTS_MARGIN_PX, rank_px = 0;
-    for (int a = 0; a < m->axis_count; a++)
-        rank_px = fmax(rank_px, plots_text_width(PLOTS_SMALL, base_print(canvas->arena, "%d", m->sizes[a] - 1)));
-    v.cell_px = fmin(fmax(widest_cell_px, rank_px + 5), (room - gap_px) / m->bounds[v.across]);
-    v.columns = (int)fmax(1, floor((room + gap_px) / (m->bounds[v.across] * v.cell_px + gap_px)));
-    const int rows = (v.planes + v.columns - 1) / v.columns;
-    v.columns = (v.planes + rows - 1) / rows; /* rows of planes are alike */
+    v.words_px = v.planes > 1 ? plane_words_px : 0;
+    arrange(m, room, least_px, &v);
     return v;
 }
 
@@ -123,7 +162,7 @@ static double draw_axis(struct plots_canvas *canvas, const struct mesh *m, const
 {
     const enum plots_colour colour = colour_of(m, axis);
     double width = m->bounds[v->across] * v->cell_px + gap_px,
-           height = m->bounds[v->down] * v->cell_px + gap_px + words_px;
+           height = m->bounds[v->down] * v->cell_px + gap_px + v->words_px;
     plots_text(canvas, left, top + 8, PLOTS_LEFT, PLOTS_HEADING, PLOTS_INK,
                base_print(canvas->arena, "rank on %s, of %d", m->names[axis], m->sizes[axis]));
     top += 22;
@@ -134,7 +173,7 @@ static double draw_axis(struct plots_canvas *canvas, const struct mesh *m, const
         const struct device *d = &m->devices[i];
         int plane = plane_of(m, v, d);
         struct plots_box box = {left + plane % v->columns * width + d->at[v->across] * v->cell_px,
-                                top + plane / v->columns * height + words_px + d->at[v->down] * v->cell_px,
+                                top + plane / v->columns * height + v->words_px + d->at[v->down] * v->cell_px,
                                 v->cell_px - 1, v->cell_px - 1};
         double strength = m->sizes[axis] > 1 ? 0.08 + 0.52 * d->ranks[axis] / (m->sizes[axis] - 1) : 0.08;
         const char *rank = base_print(canvas->arena, "%d", d->ranks[axis]);
@@ -144,7 +183,7 @@ static double draw_axis(struct plots_canvas *canvas, const struct mesh *m, const
                        rank);
         plots_hover(canvas, box, device_words(canvas->arena, m, d));
     }
-    return top + ceil((double)v->planes / v->columns) * height + 6;
+    return top + block_height(m, v) + 6;
 }
 
 /* ---- the finding: how the groups of an axis lie on the devices ---- */
@@ -231,18 +270,18 @@ enum base_status plots_mesh(struct base_arena *arena, const struct plots_request
     for (int c = 0; c < m.coordinate_count; c++) base_putf(&bounds, "%s%d", c ? "×" : "", m.bounds[c]);
     struct view v = find_view(&canvas, &m);
     double y = plots_heading(&canvas, title_of(arena, &m),
-                             base_print(arena, "%s on %d device%s (%s); a square a device, darker with its rank",
-                                        axes.data, m.device_count, m.device_count == 1 ? "" : "s", bounds.data)) +
+                             base_print(arena, "%s on %d device%s (%s); a square a device, darker with its rank%s",
+                                        axes.data, m.device_count, m.device_count == 1 ? "" : "s", bounds.data,
+                                        m.coordinate_count != 2 ? "; x to the right, y down"
+                                        : v.across              ? "; a row a node"
+                                                                : "; a column a node")) +
                12;
-    /* Axes are side by side while there is room. */
-    const double words_wide_px = 150,
-                 width = fmax(words_wide_px, v.columns * (m.bounds[v.across] * v.cell_px + gap_px));
-    double left = PLOTS_MARGIN_PX, end = y;
-    for (int a = 0; a < m.axis_count; a++) {
-        if (m.sizes[a] == 1 && m.axis_count > 1) continue;
-        if (left > PLOTS_MARGIN_PX && left + width > plots_width(&canvas)) left = PLOTS_MARGIN_PX, y = end;
-        end = draw_axis(&canvas, &m, &v, a, left, y);
-        left += width + gap_px;
+    double end = y;
+    for (int a = 0, shown = 0; a < m.axis_count; a++) {
+        if (!is_shown(&m, a)) continue;
+        const int column = shown++ % v.axes_across;
+        if (!column) y = end;
+        end = draw_axis(&canvas, &m, &v, a, PLOTS_MARGIN_PX + column * (block_width(&m, &v) + axes_gap_px), y);
     }
     canvas.height_px = end + 6;
     return plots_finish(&canvas, request->format, m.device_count, out, error);

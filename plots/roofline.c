@@ -54,7 +54,7 @@ static enum base_status read_roofline(struct base_arena *arena, const struct plo
     return out->count ? BASE_OK : base_fail(error, BASE_INPUT, "%s: none of its operations computes", r->path);
 }
 
-static void draw_roofs(struct plots_canvas *canvas, const struct roofline *r)
+static void draw_roofs(struct plots_canvas *canvas, const struct roofline *r, struct plots_taken *taken)
 {
     const struct plots_axis *x = &r->frame.x, *y = &r->frame.y;
     double ridge = r->flop_per_s / r->bytes_per_s, ridge_px = plots_axis_px(x, ridge),
@@ -64,6 +64,10 @@ static void draw_roofs(struct plots_canvas *canvas, const struct roofline *r)
     plots_text(
         canvas, x->to_px, top_px - 10, PLOTS_RIGHT, PLOTS_SMALL, PLOTS_INK,
         base_print(canvas->arena, "matrix units %s", plots_amount(canvas->arena, PLOTS_FLOP_PER_S, r->flop_per_s)));
+    const double high = foot * pow(ridge / foot, 0.85); /* beside the slope, above most dots */
+    taken->boxes[taken->count++] =
+        plots_text(canvas, plots_axis_px(x, high) - 8, plots_axis_px(y, high * r->bytes_per_s) - 4, PLOTS_RIGHT,
+                   PLOTS_SMALL, PLOTS_INK, base_print(canvas->arena, "memory %.0f GB/s", r->bytes_per_s / 1e9));
 }
 
 /* Words stand under the roof. */
@@ -84,7 +88,8 @@ static void take_roof(const struct roofline *r, struct plots_taken *taken)
 static void draw_dots(struct plots_canvas *canvas, const struct roofline *r)
 {
     bool *named = base_new(canvas->arena, bool, r->count);
-    struct plots_taken taken = {base_new(canvas->arena, struct plots_box, r->count + NAMED + ROOF_BOXES + 2), 0};
+    struct plots_taken taken = {base_new(canvas->arena, struct plots_box, r->count + NAMED + ROOF_BOXES + 3), 0};
+    draw_roofs(canvas, r, &taken);
     take_roof(r, &taken);
     for (int i = 0; i < r->count; i++) {
         const struct dot *d = &r->dots[i];
@@ -147,7 +152,6 @@ enum base_status plots_roofline(struct base_arena *arena, const struct plots_req
         .x_name = "FLOP for each byte that is read or written; area: share of the time",
         .y_name = "speed of one device"};
     plots_put_frame(&canvas, &r.frame);
-    draw_roofs(&canvas, &r);
     draw_dots(&canvas, &r);
     canvas.height_px = top + area_height_px + 42;
     return plots_finish(&canvas, request->format, r.count, out, error);

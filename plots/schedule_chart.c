@@ -74,11 +74,10 @@ enum base_status plots_schedule(struct base_arena *arena, const struct plots_req
         if (base_json_real(pass, "chunk") >= c.chunks) c.chunks = (int)base_json_real(pass, "chunk") + 1;
         c.goes_back = c.goes_back || base_json_find(pass, "backward", BASE_JSON_TRUE);
     }
-    c.top =
-        plots_heading(&canvas,
-                      base_print(arena, "A bubble of %.1f %%: so long the slowest of %d stages waits for the others",
-                                 step_s > 0 ? 100 * bubble_s / step_s : 0, stages),
-                      plots_answer_words(arena, request->document));
+    c.top = plots_heading(&canvas,
+                          base_print(arena, "The slowest of %d stages waits %.1f %% of the step for the others", stages,
+                                     step_s > 0 ? 100 * bubble_s / step_s : 0),
+                          plots_answer_words(arena, request->document));
     const struct plots_key keys[] = {{"forward, lower", {.colour = PLOTS_COMPUTE, .fill_frac = 0.85}},
                                      {c.chunks > 1 ? "backward; each chunk of layers has a tint" : "backward",
                                       {.colour = PLOTS_COMMUNICATION_MODEL, .fill_frac = 0.85}}};

@@ -224,15 +224,16 @@ static const char *hidden_words(struct base_arena *arena, const struct changes *
     const char *between = "and ";
     base_put(&text, "");
     if (fitting_count) {
-        base_putf(&text, "and %d from %s to %s", fitting_count, signed_percent(arena, high),
-                  signed_percent(arena, low));
+        const char *best = signed_percent(arena, high), *worst = signed_percent(arena, low);
+        if (!strcmp(best, worst)) base_putf(&text, "and %d at %s", fitting_count, best);
+        else base_putf(&text, "and %d from %s to %s", fitting_count, best, worst);
         between = ", ";
     }
     if (unfit_count) {
         base_putf(&text, "%s%d that do%s not fit", between, unfit_count, unfit_count == 1 ? "es" : "");
         between = ", ";
     }
-    if (refused) base_putf(&text, "%s%d that are invalid", between, refused);
+    if (refused) base_putf(&text, "%s%d that %s invalid", between, refused, refused == 1 ? "is" : "are");
     return text.data;
 }
 

@@ -460,7 +460,7 @@ static void many_rows_are_dots_with_all_verdicts_counted(struct base_arena *aren
         dots += isfinite(ratio) && table.rows[i].measured != LAB_MEMORY_EXCEEDED;
     }
     assert_int_equal(pictures_count(svg.data, "<circle"), dots);
-    assert_non_null(strstr(svg.data, base_print(arena, "of %d that", finding.exceeded_count)));
+    assert_non_null(strstr(svg.data, base_print(arena, "of the %d that", finding.exceeded_count)));
 }
 
 /* Draws with an arena whose allocation of that number fails (0: none does). Returns how many there were. */
