@@ -8,7 +8,7 @@
 
 enum {
     FEWEST = 8,
-    MOST_ROWS = 1500,
+    MOST_ROWS = 1000,
     /* of plain values */ MOST_OBJECTS = 8192,
     MOST_COLUMNS = 64,
     MOST_WORDS = 250,
