@@ -19,6 +19,7 @@ const held = document.getElementById("held") ? unpacked(JSON.parse(document.getE
 /* Of an answer that is a list, what it lists; the first is the page's own. */
 const found = held && !held.document.time ? held.document : null;
 const entries = !found ? [] : (found.plans || found.topologies || found.answers || []).map((e) => ({ name: e.name || e.topology, plan: e.plan, answer: e.prediction || e })).filter((e) => e.plan && e.answer.time);
+if (new Set(entries.map((e) => e.plan.topology)).size > 1) for (const e of entries) e.name = e.name || e.plan.topology;
 
 /* ---- elements ---- */
 

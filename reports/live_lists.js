@@ -21,7 +21,7 @@ const factList = (of) => make("dl", { class: "facts" }, Object.entries(of).filte
 
 /* Two numbers of many rows against each other. capacity: a line. */
 const cloud = (title, rows, [xKey, xName], [yKey, yName], { line: limit, equal, take: taken } = {}) => {
-  const dots = rows.filter((row) => row[xKey] > 0 && row[yKey] > 0).slice(0, 1500), width = wide(), height = 300, left = 74;
+  const known = rows.filter((row) => row[xKey] > 0 && row[yKey] > 0), far = limit ? 2.5 * limit : Infinity, dots = known.filter((row) => row[xKey] <= far).slice(0, 1500), beyond = known.filter((row) => row[xKey] > far).length, width = wide(), height = 300, left = 74;
   if (dots.length < 2) return null;
   const span = (values) => { const low = Math.min(...values), high = Math.max(...values), room = 0.05 * (high - low || high); return [low - room, high + room]; };
   const both = dots.flatMap((row) => [row[xKey], row[yKey]]), [x0, x1] = span(equal ? both : [...dots.map((row) => row[xKey]), ...(limit ? [limit] : [])]), [y0, y1] = span(equal ? both : dots.map((row) => row[yKey]));
@@ -32,7 +32,7 @@ const cloud = (title, rows, [xKey, xName], [yKey, yName], { line: limit, equal, 
     text(left, 12, yName), text((left + width) / 2, height - 8, xName, { "text-anchor": "middle" }), limit ? [draw("line", { class: "capacity", x1: x(limit), x2: x(limit), y1: 18, y2: height - 48 }), text(x(limit) - 4, 28, "capacity", { "text-anchor": "end" })] : null,
     equal ? draw("line", { class: "pointer", x1: x(x0), y1: y(x0), x2: x(x1), y2: y(x1) }) : null,
     dots.map((row) => draw("circle", { cx: x(row[xKey]).toFixed(1), cy: y(row[yKey]).toFixed(1), r: 4, class: "dot", opacity: (limit && row[xKey] > limit) || (row.decided_by || "prediction") !== "prediction" ? 0.25 : 0.75, onclick: taken ? () => taken(row) : null }, draw("title", {}, row.said)))])),
-    rows.length > dots.length ? make("p", { class: "note" }, `${dots.length} of ${rows.length} are drawn.`) : null]);
+    beyond || rows.length > dots.length ? make("p", { class: "note" }, `${dots.length} of ${rows.length} are drawn${beyond ? `; ${beyond} need more than ${cell(xKey, far)}` : ""}.`) : null]);
 };
 
 /* Each plan as a line over the keys in which plans differ: what the fast ones have in common. */
@@ -70,8 +70,18 @@ const drawSweep = (d) => {
 };
 const listCaptions = { best_at_risk: "Speed against the risk of not fitting", tight: "Faster, but tight", latency_front: "Front: latency against tokens/s", pareto: "Front: memory against speed", sensitivity: "One choice otherwise", differences: "Differences", refusals: "Plans that cannot be launched", parts: "Time of a step, by part", operations: "Largest differences" };
 const searchFacts = [["space_count", "plans"], ["evaluated_count", "predicted in full"], ["refused_count", "invalid ones beside them"], ["proven_optimal", "proven the best"], ["gap_frac", "below the optimum, at most"], ["headroom_frac", "memory that stays free"]];
+const refusedEntries = !found ? [] : (found.topologies || found.answers || []).filter((e) => e.error).map((e) => [e.name || e.topology || "", e.error]);
+/* Where a price is known, the cheapest may be another than the fastest. */
+const priceWords = () => {
+  const fits = entries.filter((e) => e.answer.fits && e.answer.training && e.answer.training.price > 0), best = (of) => fits.reduce((a, b) => of(b) < of(a) ? b : a);
+  if (fits.length < 2) return null;
+  const said = (what, e) => `${what} that fits: ${e.name || "plan " + (entries.indexOf(e) + 1)}, ${count(e.answer.throughput.tokens_per_s)} tokens/s, price ${count(e.answer.training.price)}. `;
+  return make("p", {}, [said("Cheapest", best((e) => e.answer.training.price)), said("Fastest", best((e) => -e.answer.throughput.tokens_per_s))]);
+};
 const drawLists = (d) => [d.search ? [make("h3", {}, `${entries.length ? `The best of ${count(d.search.space_count)} plans` : `None of ${count(d.search.space_count)} plans fits`}${d.search.proven_optimal ? ", proven" : ""}`), make("dl", { class: "facts" }, searchFacts.filter(([key]) => d.search[key] !== undefined && d.search[key] !== null).map(([key, said]) => fact(said, typeof d.search[key] === "number" && key.endsWith("_count") ? whole(d.search[key]) : cell(key, d.search[key]))))] : null,
   entries.length ? listTable("Plans", entries.map((e) => ({ name: e.name, plan: e.plan, tokens_per_s: e.answer.throughput.tokens_per_s, step_s: e.answer.time.step_s, latency_s: e.answer.latency_s, peak_bytes: e.answer.memory.peak_bytes, capacity_bytes: e.answer.memory.capacity_bytes, fits: e.answer.fits, price: (e.answer.training || {}).price }))) : null,
+  priceWords(),
+  refusedEntries.length ? [make("h3", {}, "Refused"), table("refused", ["topology", "why"], refusedEntries)] : null,
   entries.length > 1 ? make("p", { class: "tools" }, entries.map((e, i) => button(e.name || `plan ${i + 1}`, () => take(planFrom(e.plan))))) : null,
   d.looked_at ? cloud("What was looked at. Pale: does not fit, or ruled out by a bound", lookedAt(d.looked_at), ["peak_bytes", "memory of a device"], ["tokens_per_s", "tokens/s"], { line: d.looked_at.capacity_bytes, take: turns ? takeLooked : null }) : null, d.looked_at ? parallels(lookedAt(d.looked_at), d.looked_at.capacity_bytes) : null,
   Object.entries({ ...d, ...(d.why_best_beats_second || {}), refusals: (d.search || {}).refusals }).filter(([key, list]) => Array.isArray(list) && list.length && typeof list[0] === "object" && !["plans", "answers", "topologies"].includes(key)).map(([key, list]) => listTable(listCaptions[key] || named(key), list))];
