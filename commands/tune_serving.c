@@ -30,8 +30,6 @@ static enum base_status refuse_others(const struct base_arguments *arguments, st
     static const char *const others[] = {"--fit",
                                          "--emit",
                                          "--search",
-                                         "--pareto",
-                                         "--enumerate",
                                          "--train-tokens",
                                          "--device-hour-price",
                                          "--no-bounds",
