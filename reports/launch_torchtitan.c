@@ -113,6 +113,7 @@ void reports_put_torchtitan(const struct sim_plan *plan, const struct reports_to
          plan->expert_parallel > 1 && !sim_experts_beyond_axis(plan) ? sizes->tensor : reports_left_out}};
     reports_put_settings_title(plan, out);
     base_put(out, "# version: torchtitan 0.2.2\n");
+    if (plan->expandable_segments) base_put(out, "# environment: PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True\n");
     put_titan_model(plan, out);
     reports_put_real("\n[optimizer]\nname = \"AdamW\"\nlr = ", plan->learning_rate, out);
     base_put(out, "\n[training]\n");

@@ -63,6 +63,7 @@ class Plan(TypedDict, total=False):
     software: Text
     software_version: Text
     compile: int
+    expandable_segments: int
     cpu_offload: Literal["none", "optimizer", "optimizer+parameters"]
     compiler: Text
     memory_model: Literal["compiled", "liveness"]
@@ -194,6 +195,7 @@ class Tune(TypedDict, total=False):
     software: Text
     software_version: Text
     compile: Union[int, Literal["auto"], Sequence[int]]
+    expandable_segments: Union[int, Literal["auto"], Sequence[int]]
     cpu_offload: Union[Literal["none", "optimizer", "optimizer+parameters"], Literal["auto"], Sequence[Literal["none", "optimizer", "optimizer+parameters"]]]
     compiler: Text
     memory_model: Union[Literal["compiled", "liveness"], Literal["auto"], Sequence[Literal["compiled", "liveness"]]]
