@@ -360,6 +360,22 @@ static enum base_status read_members(struct base_arena *arena, const struct base
     return finish(&draft, out, error);
 }
 
+bool model_is_huggingface(const struct base_json *object)
+{
+    return object->kind == BASE_JSON_OBJECT && !base_json_get(object, "architecture") &&
+           (base_json_get(object, "model_type") || base_json_get(object, "text_config"));
+}
+
+const char *model_huggingface_left_out(const struct base_json *object)
+{
+    static const char *const parts[] = {"vision_config", "audio_config"};
+    for (int i = 0; i < BASE_COUNT(parts) && base_json_get(object, "text_config"); i++) {
+        const struct base_json *part = base_json_get(object, parts[i]);
+        if (part && part->kind == BASE_JSON_OBJECT) return parts[i];
+    }
+    return NULL;
+}
+
 static enum base_status parse_file(struct base_arena *arena, const char *path, struct model_config *out,
                                    struct base_error *error)
 {

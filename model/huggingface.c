@@ -148,18 +148,17 @@ static enum base_status real(const struct reading *r, const char *names, double 
     return BASE_OK;
 }
 
-static enum base_status put_real(struct reading *r, const char *from, const char *to)
-{
-    const struct base_json *found = member(r->object, from);
-    if (!found) return BASE_OK;
-    if (found->kind != BASE_JSON_NUMBER) return base_fail(r->error, BASE_INPUT, "%s: is no number", from);
-    base_putf(&r->line, "%s=%.9g,", to, found->number);
-    return BASE_OK;
-}
-
 static void put_number(struct reading *r, const char *key, double value)
 {
     base_putf(&r->line, "%s=%.9g,", key, value);
+}
+
+static enum base_status put_real(struct reading *r, const char *from, const char *to)
+{
+    double value;
+    BASE_TRY(real(r, from, NAN, &value));
+    if (!isnan(value)) put_number(r, to, value);
+    return BASE_OK;
 }
 
 /* Leaves out what a model of ours has anyway. */
@@ -464,19 +463,6 @@ static enum base_status put_t5(struct reading *r)
     put(r, "num_decoder_layers", decoder_layers);
     base_putf(&r->line, "mlp_activations=%s%s,logits_via_embedding=%d", name, gated ? "+linear" : "", tied);
     return BASE_OK;
-}
-
-bool model_is_huggingface(const struct base_json *object)
-{
-    return object->kind == BASE_JSON_OBJECT && !base_json_get(object, "architecture") &&
-           (base_json_get(object, "model_type") || base_json_get(object, "text_config"));
-}
-
-const char *model_huggingface_left_out(const struct base_json *object)
-{
-    const struct base_json *found = NULL;
-    if (base_json_get(object, "text_config")) found = member(object, "vision_config|audio_config");
-    return found ? found->key : NULL;
 }
 
 static enum base_status find_family(struct reading *r, const char *model_type)

@@ -156,8 +156,8 @@ enum base_status model_whole_state(const struct model_parameter *parameters, int
                                    const struct model_adafactor *adafactor, struct model_device_state *out,
                                    struct base_error *error);
 
-/* huggingface.c: a config.json of Hugging Face's transformers as one line of a model's grammar. BASE_INPUT names a
- * family or a feature that is not modelled. */
+/* huggingface.c (the first and the last: config.c): a config.json of Hugging Face's transformers as one line of a
+ * model's grammar. BASE_INPUT names a family or a feature that is not modelled. */
 bool model_is_huggingface(const struct base_json *object);
 enum base_status model_huggingface_line(struct base_arena *arena, const struct base_json *object, const char **out,
                                         struct base_error *error);
