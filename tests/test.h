@@ -9,7 +9,9 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -59,6 +61,15 @@ static inline int test_name_row(void **state)
     if (test_row[0]) print_error("at the row: %s\n", test_row);
     test_row[0] = '\0';
     return 0;
+}
+
+/* A new folder, in memory where the system has that: checkpoints of tests would wait for a disk, file by file. */
+static inline char *test_folder(struct base_arena *arena, const char *name)
+{
+    const char *root = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
+    char *path = base_print(arena, "%s/meshwright-%s-XXXXXX", root, name);
+    assert_non_null(mkdtemp(path));
+    return path;
 }
 
 /* Runs all tests, or those whose name matches the first argument (with * and ?). Returns the exit status. */

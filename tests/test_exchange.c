@@ -332,8 +332,7 @@ static void checkpoints_go_from_ranks_to_ranks(struct base_arena *arena)
         second.model = first->model, second.optimizer = first->optimizer, second.dtype = first->dtype;
         TEST_ROW("%d ranks %s, then %d ranks %s, %s", first->ranks, first->rules, second.ranks, second.rules,
                  first->optimizer);
-        char *folder = base_copy(arena, "/tmp/meshwright-exchange-XXXXXX");
-        assert_non_null(mkdtemp(folder));
+        const char *folder = test_folder(arena, "exchange");
         *job = (struct job){.text = plan_of(first), .request = {.steps = 4}};
         run_one(&job->text, &job->request, &alone);
         job->request = (struct exec_request){.steps = 2, .checkpoint = folder};
@@ -354,9 +353,8 @@ static void checkpoints_go_from_ranks_to_ranks(struct base_arena *arena)
 static void a_rank_that_cannot_begin_stops_all(struct base_arena *arena)
 {
     struct job *job = shared_memory(sizeof *job);
-    char *folder = base_copy(arena, "/tmp/meshwright-exchange-XXXXXX");
+    const char *folder = test_folder(arena, "exchange");
     struct base_error error;
-    assert_non_null(mkdtemp(folder));
     *job = (struct job){.text = plan_of(&settings[1]), .request = {.steps = 1, .checkpoint = folder}};
     assert_int_equal(run_ranks(2, run_job, job), 0);
     const char *chunk = base_print(arena, "%s/checkpoint_1/target.decoder.layers_0.mlp.wi.kernel/0.1", folder);

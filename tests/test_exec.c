@@ -1009,13 +1009,6 @@ static void products_by_onednn_are_blas_products(struct base_arena *arena)
 
 /* ---- checkpoints ---- */
 
-static const char *new_folder(struct base_arena *arena)
-{
-    char *path = base_copy(arena, "/tmp/meshwright-exec-XXXXXX");
-    assert_non_null(mkdtemp(path));
-    return path;
-}
-
 static struct exec_result run_of(struct base_arena *arena, const struct sim_plan_text *text,
                                  const struct exec_request *request)
 {
@@ -1041,7 +1034,7 @@ static struct sim_plan_text small_plan(struct base_arena *arena, int family, con
 static void runs_resume_on_any_mesh(struct base_arena *arena)
 {
     for (int i = 0; i < BASE_COUNT(optimizers) * BASE_COUNT(families); i++) {
-        const char *folder = new_folder(arena);
+        const char *folder = test_folder(arena, "exec");
         struct sim_plan_text one = small_plan(arena, i % BASE_COUNT(families), optimizers[i / BASE_COUNT(families)]),
                              other = one;
         TEST_ROW("%s with %s", families[i % BASE_COUNT(families)], optimizers[i / BASE_COUNT(families)]);
@@ -1064,7 +1057,7 @@ static void runs_resume_on_any_mesh(struct base_arena *arena)
 /* The decoder's last scale after one step of an optimizer. */
 static void scale_after(struct base_arena *arena, const char *optimizer, const char *rate, float scale[8])
 {
-    const char *folder = new_folder(arena);
+    const char *folder = test_folder(arena, "exec");
     struct sim_plan_text plan = small_plan(arena, 0, optimizer);
     struct exec_zarr array;
     struct base_error error;
@@ -1155,7 +1148,8 @@ static void damaged_checkpoints_are_refused(struct base_arena *arena)
     struct sim_plan_text text = small_plan(arena, 0, "adamw");
     for (int i = 0; i < BASE_COUNT(damages); i++) {
         const struct damage *d = &damages[i];
-        const char *folder = new_folder(arena), *array = base_print(arena, "%s/checkpoint_1/%s", folder, d->array);
+        const char *folder = test_folder(arena, "exec"),
+                   *array = base_print(arena, "%s/checkpoint_1/%s", folder, d->array);
         struct sim_cache *cache = sim_cache_new(arena);
         struct sim_plan plan = checked(arena, cache, &text);
         struct base_error error;
@@ -1178,7 +1172,7 @@ static void damaged_checkpoints_are_refused(struct base_arena *arena)
 static void a_folder_without_a_checkpoint_is_named(struct base_arena *arena)
 {
     struct sim_plan_text text = small_plan(arena, 0, "adamw");
-    const char *empty = new_folder(arena);
+    const char *empty = test_folder(arena, "exec");
     const struct {
         const char *path, *part;
     } rows[] = {{empty, "is no checkpoint: it has no arrays target.* and no manifest.json"},
@@ -1200,7 +1194,7 @@ static void a_folder_without_a_checkpoint_is_named(struct base_arena *arena)
 
 static const char *checkpoint_of(struct base_arena *arena, const struct sim_plan_text *text)
 {
-    const char *folder = new_folder(arena);
+    const char *folder = test_folder(arena, "exec");
     run_of(arena, text, &(struct exec_request){.steps = 1, .checkpoint = folder});
     return folder;
 }
@@ -1268,7 +1262,7 @@ static void a_manifest_holds_a_run_to_its_data(struct base_arena *arena)
     static const char text[] = "What shall we do with the drunken sailor?\nPut him in the long boat till he's sober.\n";
     struct sim_plan_text plan = small_plan(arena, 0, "adamw");
     plan.values[SIM_MODEL] = "decoder_only:emb_dim=8,num_heads=2,head_dim=4,mlp_dim=8,num_layers=1,vocab_size=260";
-    const char *folder = new_folder(arena), *one = base_print(arena, "%s/one.txt", folder),
+    const char *folder = test_folder(arena, "exec"), *one = base_print(arena, "%s/one.txt", folder),
                *other = base_print(arena, "%s/other.txt", folder), *runs = base_print(arena, "%s/runs", folder);
     struct base_error error;
     struct base_text answer = {.arena = arena};
@@ -1318,7 +1312,7 @@ static void damage_that_reads_well_is_found(struct base_arena *arena)
 {
     struct sim_plan_text text = small_plan(arena, 0, "adamw");
     for (int damage = 0; damage < 3; damage++) {
-        const char *folder = new_folder(arena);
+        const char *folder = test_folder(arena, "exec");
         struct base_error error;
         TEST_ROW("damage %d", damage);
         run_of(arena, &text, &(struct exec_request){.steps = 2, .checkpoint = folder, .checkpoint_every = 1});
@@ -1382,7 +1376,7 @@ static void a_damaged_manifest_is_refused(struct base_arena *arena)
 static void the_last_written_is_the_last(struct base_arena *arena)
 {
     struct sim_plan_text text = small_plan(arena, 0, "sgd");
-    const char *folder = new_folder(arena);
+    const char *folder = test_folder(arena, "exec");
     struct base_error error;
     run_of(arena, &text, &(struct exec_request){.steps = 1, .checkpoint = folder});
     const char *own = base_print(arena, "%s/checkpoint_1", folder),
@@ -1427,7 +1421,7 @@ static void one_run_writes_into_a_directory(struct base_arena *arena)
 /* Chunks that do not divide the shape, unpacked: what other programs write. */
 static void chunked_arrays_are_read(struct base_arena *arena)
 {
-    const char *folder = new_folder(arena),
+    const char *folder = test_folder(arena, "exec"),
                *array = base_print(arena, "%s/moved/target.decoder.decoder_norm.scale", folder);
     struct sim_plan_text text = small_plan(arena, 0, "sgd");
     struct base_error error;
@@ -1517,7 +1511,7 @@ static void batches_that_do_not_fit_are_refused(struct base_arena *arena)
     struct sim_plan_text text = small_plan(arena, 0, "sgd");
     struct sim_cache *cache = sim_cache_new(arena);
     struct sim_plan plan = checked(arena, cache, &text);
-    const char *folder = new_folder(arena), *path = base_print(arena, "%s/batches.jsonl", folder);
+    const char *folder = test_folder(arena, "exec"), *path = base_print(arena, "%s/batches.jsonl", folder);
     for (int i = 0; i < BASE_COUNT(bad_batches); i++) {
         struct base_error error;
         struct exec_data data;

@@ -481,11 +481,9 @@ static void checkpoints_of_stages_are_those_of_any_mesh(struct base_arena *arena
         const struct setting *s = &settings[i];
         const struct sim_plan_text one = alone(s);
         struct outcome reference, rest;
-        char from_stages[] = "/tmp/meshwright-stages-XXXXXX", from_one[] = "/tmp/meshwright-stages-XXXXXX";
         if (strcmp(s->dtype, "float32") != 0) continue;
         TEST_ROW("row %d: %s, %s stages, %s", i, s->topology, s->stages, s->schedule);
-        assert_non_null(mkdtemp(from_stages));
-        assert_non_null(mkdtemp(from_one));
+        const char *from_stages = test_folder(arena, "stages"), *from_one = test_folder(arena, "stages");
         run_one(&one, &in_process, &reference);
         *job = (struct job){.text = plan_of(s), .checkpoint = from_stages, .steps = 1};
         assert_int_equal(run_ranks(atoi(strchr(s->topology, ':') + 1), run_job, job), 0);
