@@ -462,19 +462,20 @@ static void segments_expand(struct base_arena *arena)
     assert_int_equal(a.allocated_bytes, 512);
 }
 
-/* Whatever is taken and given, what is allocated is reserved, and segments that expand hold no more than those of fixed
- * sizes, but for pages begun. */
+/* Whatever is taken and given, what is allocated is reserved, also where the limit has all free pages unmapped again
+ * and again; and segments that expand hold no more than those of fixed sizes, but for pages begun. */
 static void segments_hold_what_is_allocated(struct base_arena *arena)
 {
     enum { TAKEN = 200, STEPS = 4000, PAGES = SIM_TORCH_STREAMS * 22 << 20 };
-    int64_t most[2] = {0};
-    for (int expands = 0; expands < 2; expands++) {
+    static const int64_t limits_bytes[] = {INT64_MAX / 4, 200 << 20};
+    int64_t most[4] = {0};
+    for (int run = 0; run < 4; run++) {
         struct sim_allocator a;
         int blocks[TAKEN];
         uint64_t random = 7;
         int64_t live_bytes = 0;
-        sim_allocator_begin(&a, arena, INT64_MAX / 4);
-        a.expands = expands;
+        sim_allocator_begin(&a, arena, limits_bytes[run / 2]);
+        a.expands = run % 2;
         for (int i = 0; i < TAKEN; i++) blocks[i] = -1;
         for (int step = 0; step < STEPS; step++) {
             random = random * 6364136223846793005u + 1442695040888963407u;
@@ -491,9 +492,10 @@ static void segments_hold_what_is_allocated(struct base_arena *arena)
             assert_int_equal(live_bytes, a.allocated_bytes);
             assert_true(a.allocated_bytes <= a.reserved_bytes);
         }
-        most[expands] = a.most_reserved_bytes;
+        most[run] = a.most_reserved_bytes;
     }
     assert_true(most[1] <= most[0] + PAGES);
+    assert_true(most[2] < most[0] && most[3] < most[1]);
 }
 
 static const struct test tests[] = {

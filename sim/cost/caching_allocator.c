@@ -192,7 +192,11 @@ static void unmap_free_pages(struct sim_allocator *a)
     for (int stream = 0; stream < SIM_TORCH_STREAMS; stream++)
         for (int pool = 0; pool < SIM_TORCH_POOLS; pool++) {
             const struct sim_free_blocks *list = &a->free[stream][pool];
-            for (int i = 0; i < list->count;) i = unmap_pages(a, list->blocks[i]) ? 0 : i + 1;
+            int kept = 0; /* at the list's end; what is left of others is smaller than a page */
+            for (int at = list->count - 1; at >= 0; at = list->count - 1 - kept) {
+                if (a->blocks[list->blocks[at]].bytes < page_bytes(pool)) break;
+                kept += !unmap_pages(a, list->blocks[at]);
+            }
         }
 }
 
@@ -276,8 +280,9 @@ int sim_allocator_take(struct sim_allocator *a, int64_t bytes, int stream)
     const int pool = bytes > mebibyte;
     struct sim_free_blocks *list = &a->free[stream][pool];
     const int at = best_place(a, list, bytes);
-    const int block = at < list->count ? list->blocks[at] : (a->expands ? grown : new_segment)(a, bytes, stream, pool);
-    if (at < list->count) unlist_at(list, at);
+    int block;
+    if (at < list->count) block = list->blocks[at], unlist_at(list, at);
+    else block = (a->expands ? grown : new_segment)(a, bytes, stream, pool);
     a->blocks[block].free = false;
     split(a, block, bytes);
     a->allocated_bytes += a->blocks[block].bytes;

@@ -157,6 +157,7 @@ static void add_own(struct trial *t)
                         sim_software_choice(software, sim_plan_keys[SIM_RULES].name, false);
     if (!is_own) add_words(t);
     if (!is_own || (rules && !strncmp(rules, "standard", strlen("standard")))) add_standard_rules(t);
+    if (sim_replays_torch(t->plan)) add(t, SIM_EXPANDABLE_SEGMENTS, "1");
     for (int i = 0; i < BASE_COUNT(keys) && is_own; i++)
         if (keys[i] != SIM_RULES || !t->already) add_choices(t, keys[i]);
 }
