@@ -46,10 +46,11 @@ struct sim_compiler {
     enum sim_target target;
     sim_pass_set passes;
     model_trait_set traits;
-    bool quantizes;    /* products of layers are in small floats */
-    int weight_copies; /* of each layer's weight in small floats, beside the weight */
-    bool is_scanned;   /* residuals of a loop over layers are stacked arrays */
-    bool checkpoints;  /* a layer is one function to jax, which its remat policy wraps */
+    bool quantizes;     /* products of layers are in small floats */
+    int weight_copies;  /* of each layer's weight in small floats, beside the weight */
+    bool small_weights; /* the weight is one, too */
+    bool is_scanned;    /* residuals of a loop over layers are stacked arrays */
+    bool checkpoints;   /* a layer is one function to jax, which its remat policy wraps */
     struct sim_settings settings;
 };
 /* passes.c: from the partitioner's program to kernels and lifetimes, or to the executor's program. */

@@ -70,8 +70,9 @@ static bool may_be_quantised(const struct sim_sharded *s, int value)
     return made->kind == SIM_COMPUTE && made->op->phase == MODEL_FORWARD && is_of_layers(made);
 }
 
-/* Copies of the layers' weights, beside the weights that the optimizer writes: for all microbatches of a step. */
-static void add_weight_copies(struct base_arena *arena, int copies, struct sim_sharded *s)
+/* Copies of the layers' weights, beside the weights that the optimizer writes, or in their place: for all microbatches
+ * of a step. */
+static void add_weight_copies(struct base_arena *arena, const struct sim_compiler *compiler, struct sim_sharded *s)
 {
     for (int i = 0, count = s->persistent_count; i < count; i++) {
         const struct sim_persistent held = s->persistent[i];
@@ -80,7 +81,9 @@ static void add_weight_copies(struct base_arena *arena, int copies, struct sim_s
         if (held.category != MODEL_PARAMETER || shape.rank < 2 || !strstr(name, "layers/") || strstr(name, "/router/"))
             continue;
         shape.dtype = MODEL_FP8;
-        for (int c = 0; c < copies; c++) sim_hold(arena, s, sim_shape_of(arena, s, &shape), held.category, held.tensor);
+        const int small = sim_shape_of(arena, s, &shape);
+        if (compiler->small_weights) s->persistent[i].shape = small;
+        for (int c = 0; c < compiler->weight_copies; c++) sim_hold(arena, s, small, held.category, held.tensor);
     }
 }
 
@@ -98,5 +101,5 @@ void sim_save_quantised(struct base_arena *arena, const struct sim_compiler *com
         read_copy(&r, v, copy);
     }
     sim_rewriting_apply(&r);
-    add_weight_copies(arena, compiler->weight_copies, s);
+    add_weight_copies(arena, compiler, s);
 }

@@ -218,8 +218,10 @@ static inline bool sim_saves_quantised(const struct sim_plan *plan)
 
 /* plan_properties.c: whether the step's allocations go one by one through PyTorch's caching allocator. */
 bool sim_replays_torch(const struct sim_plan *plan);
-/* plan_properties.c: Transformer Engine's copies of a layer's weight in small floats, beside the weight. */
+/* plan_properties.c: Transformer Engine's copies of a layer's weight in small floats, beside the weight; and whether
+ * that is a copy itself. */
 int sim_weight_copies(const struct sim_plan *plan);
+bool sim_weights_are_small(const struct sim_plan *plan);
 
 /* PyTorch's fused kernels take no bias of scores that is learnt, as T5's: attention is not fused, whatever is asked. */
 bool sim_has_learnt_bias_of_scores(const struct sim_plan *plan);

@@ -88,16 +88,28 @@ bool sim_sorts_tokens(const struct sim_plan *plan)
     return how == SIM_DISPATCH_AS_SOFTWARE ? usual : how != SIM_DISPATCH_DENSE && how != SIM_DISPATCH_ONEHOT;
 }
 
+/* Blocks of 128 x 128 are not what Megatron-Bridge gathers parameters in: weights stay bfloat16, beside their copies.
+ */
+bool sim_weights_are_small(const struct sim_plan *plan)
+{
+    return (plan->placement->profile.traits >> MODEL_TRAIT_QUANTISED_WEIGHTS & 1) &&
+           plan->options.step == MODEL_STEP_TRAIN && model_dtype_is_small_float(plan->options.dtype) &&
+           plan->fp8_recipe != SIM_FP8_BLOCKWISE;
+}
+
 /* Both layouts, unless products read one copy either way; those of nvfp4 are as large as one in fp8 (Transformer
  * Engine's documentation, low precision training). */
 int sim_weight_copies(const struct sim_plan *plan)
 {
     const struct sim_profile *profile = &plan->placement->profile;
     const enum model_dtype dtype = plan->options.dtype;
-    const bool copies = profile->traits >> MODEL_TRAIT_QUANTISED_COPIES & 1,
+    const bool told = profile->traits &
+                      (MODEL_TRAIT_BIT(MODEL_TRAIT_QUANTISED_COPIES) | MODEL_TRAIT_BIT(MODEL_TRAIT_QUANTISED_WEIGHTS)),
                either_way = profile->constants[SIM_MXFP8_FLOP_FRAC] > 0;
-    if (!copies || plan->options.step != MODEL_STEP_TRAIN || !model_dtype_is_small_float(dtype)) return 0;
-    return dtype == MODEL_NVFP4 || (dtype == MODEL_FP8 && either_way && plan->fp8_recipe != SIM_FP8_BLOCKWISE) ? 1 : 2;
+    if (!told || plan->options.step != MODEL_STEP_TRAIN || !model_dtype_is_small_float(dtype)) return 0;
+    const bool one =
+        dtype == MODEL_NVFP4 || (dtype == MODEL_FP8 && either_way && plan->fp8_recipe != SIM_FP8_BLOCKWISE);
+    return (one ? 1 : 2) - sim_weights_are_small(plan);
 }
 
 /* ---- forms ---- */

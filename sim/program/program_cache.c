@@ -140,6 +140,7 @@ static struct sim_compiler compiler_of(const struct sim_plan *plan)
                                  .traits = plan->placement->profile.traits,
                                  .quantizes = model_dtype_is_quantized(plan->options.dtype),
                                  .weight_copies = sim_weight_copies(plan),
+                                 .small_weights = sim_weights_are_small(plan),
                                  .is_scanned = plan->config->scan_layers,
                                  .checkpoints = plan->options.remat != MODEL_REMAT_NONE,
                                  .settings = plan->placement->profile.settings};
@@ -238,7 +239,7 @@ struct request {
     struct model_options options;
     struct sim_sharding_options sharding; /* as keys hold them: without rules and extents */
     struct sim_extents extents;
-    int quantized[2]; /* copies of weights, and whether a recipe tells how operands are quantized */
+    int quantized[3]; /* copies of weights, whether a recipe tells how operands are quantized, and weights are small */
 };
 
 static struct base_memo *begin_key(const struct request *r, enum sim_stored kind)
@@ -381,6 +382,7 @@ static void begin_request(struct request *r, struct sim_cache *cache, const stru
     r->options = model_options_of(plan, remat, dropped_roles);
     r->sharding = sharding_options_of(plan);
     r->quantized[0] = sim_weight_copies(plan), r->quantized[1] = sim_tells_engine_recipe(plan);
+    r->quantized[2] = sim_weights_are_small(plan);
 }
 
 struct base_memo *sim_memo_priced(struct sim_cache *cache, const struct sim_plan *plan, enum sim_stored kind)
