@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""own_parsers.py PROGRAM: the software's own parsers read what export writes. Run by a Python that has maxtext (0.2.5) or
-torchtitan (0.2.2, with tyro and typeguard; torch may be missing); what is not installed is left out."""
+"""own_parsers.py PROGRAM: the software's own parsers read what export writes. Run by a Python that has maxtext (0.2.5),
+torchtitan (0.2.2, with tyro and typeguard; torch may be missing) or transformers (with torch and accelerate); what is not
+installed is left out."""
 import importlib.util
 import itertools
+import json
 import os
 import subprocess
 import sys
@@ -21,6 +23,21 @@ TORCHTITAN = (["llama3_8b", "llama3_70b", "qwen3_8b", "deepseek_v3", "llama3_405
                ["--topology", "h100:8x8", "--pp", "4", "--batch-size", "64", "--num-microbatches", "4"],
                ["--topology", "h100:8x8", "--cp", "2", "--batch-size", "64", "--compile", "0"],
                ["--topology", "h100:4x8", "--ici-mesh", "data=4,fsdp=8", "--batch-size", "64", "--logical-axis-rules", "maxtext"]])
+
+
+TRANSFORMERS = (["llama3_8b"],
+                [["--topology", "h100:1x8", "--batch-size", "64", *more] for more in (
+                    [], ["--remat-policy", "full"], ["--compile", "1"], ["--loss", "fused"], ["--cpu-offload", "optimizer"],
+                    ["--logical-axis-rules", "data_only", "--optimizer-partitioning", "data+gradients"])])
+
+
+def read_by_transformers(text):
+    os.environ.setdefault("ACCELERATE_USE_CPU", "1")
+    from transformers import HfArgumentParser, TrainingArguments
+    given = json.loads(text)
+    for key in ("deepspeed", "bf16"):  # which need DeepSpeed and a GPU here
+        given.pop(key)
+    HfArgumentParser(TrainingArguments).parse_dict({**given, "output_dir": "/tmp", "use_cpu": True})
 
 
 def read_by_maxtext(text):
@@ -49,13 +66,15 @@ def read_by_torchtitan(text):
 
 def main():
     program, refused = sys.argv[1], 0
-    for software, (models, plans), read in (("maxtext", MAXTEXT, read_by_maxtext), ("torchtitan", TORCHTITAN, read_by_torchtitan)):
+    for software, (models, plans), read in (("maxtext", MAXTEXT, read_by_maxtext), ("torchtitan", TORCHTITAN, read_by_torchtitan),
+                                            ("transformers", TRANSFORMERS, read_by_transformers)):
+        name = "deepspeed" if software == "transformers" else software
         if not importlib.util.find_spec(software):
             print(f"{software}: not installed")
             continue
         accepted = 0
         for model, plan in itertools.product(models, plans):
-            options = ["--model", model, "--software", software, "--format", software, "--seq-len", "4096", "--optimizer", "adamw", *plan]
+            options = ["--model", model, "--software", name, "--format", name, "--seq-len", "4096", "--optimizer", "adamw", *plan]
             text = subprocess.run([program, "export", *options], capture_output=True, text=True, check=True).stdout
             try:
                 read(text)
