@@ -30,7 +30,7 @@ const bufferTable = (d) => {
   };
   return { box, at };
 };
-const momentWords = (found) => `${seconds(found.at_s)}${found.stage === undefined ? "" : `, stage ${found.stage}, ${round(found.in_flight)} microbatches in flight`}${found.operation ? ` (${found.operation})` : ""}`;
+const momentWords = (found) => `${seconds(found.at_s)}${found.stage === undefined ? "" : `, stage ${found.stage}, ${+found.in_flight.toFixed(2)} microbatch${found.in_flight > 1 ? "es" : ""} in flight`}${found.operation ? ` (${found.operation})` : ""}`;
 /* A chart that is looked at with the pointer or the arrow keys. */
 const looked = (chart, width, left, right, end, look, step) => fill(chart, { tabindex: "0",
   onpointermove: (e) => { const box = chart.getBoundingClientRect(), scale = width / box.width; look(Math.max(0, Math.min(end, end * ((e.clientX - box.left) * scale - left) / (width - left - right))), (e.clientY - box.top) * scale); },
@@ -43,7 +43,7 @@ const drawStages = (pipeline, capacity, step, buffers) => {
   const stages = [...Array(pipeline.stages).keys()].map((stage) => {
     const own = passes.filter((p) => p.stage === stage).sort((a, b) => a.start_s - b.start_s), stays = Math.min(...own.map((p) => p.behind_bytes));
     let now = 0, most = 0;
-    const flights = own.map((p) => { now += p.backward ? -1 : 1; most = Math.max(most, now); return [now + (p.backward ? 1 : 0), now].map((n) => n / chunks); });
+    const flights = own.map((p) => { if (!own.some((q) => q.backward)) { most = 1; return [1 / chunks, 0]; } now += p.backward ? -1 : 1; most = Math.max(most, now); return [now + (p.backward ? 1 : 0), now].map((n) => n / chunks); });
     return { own, stays, flights, most: most / chunks, peak: pipeline.stage_peak_bytes[stage] };
   });
   const highest = 1.02 * Math.max(capacity, ...stages.map((s) => s.peak)), base = (i) => (i + 1) * (tall + gap) - 2, y = (i, b) => base(i) - tall * b / highest;

@@ -58,9 +58,10 @@ void reports_put_moment(struct base_json_writer *w, const struct sim_moment *mom
 
 void reports_moment_text(const struct sim_moment *moment, struct base_text *out)
 {
-    const char *of = moment->stage < 0 ? ""
-                                       : base_print(out->arena, "stage %d, %.3g microbatches in flight, ",
-                                                    moment->stage, moment->in_flight);
+    const char *of = moment->stage < 0
+                         ? ""
+                         : base_print(out->arena, "stage %d, %.3g microbatch%s in flight, ", moment->stage,
+                                      moment->in_flight, moment->in_flight > 1 ? "es" : "");
     reports_peak_text(base_print(out->arena, "Buffers at %s (%s%s): %s", base_seconds(moment->at_s), of,
                                  moment->name ? moment->name : "between operations",
                                  base_bytes(sum_of(&moment->buffers))),

@@ -277,7 +277,7 @@ def knobs(browser, served):
     visit(browser, served.address + PIPELINE)
     expect("microbatches in flight of a pipeline", "document.querySelector('#view').textContent.includes('at most 4 microbatches in flight on the first')")
     browser.evaluate(MOVE + "move(0.5, 0.35)")
-    expect("the pointer lists the buffers of a stage", "/Buffers at .* stage 1, [0-9.]+ microbatches in flight/.test(document.querySelector('#buffers').textContent)")
+    expect("the pointer lists the buffers of a stage", "/Buffers at .* stage 1, [0-9.]+ microbatch(es)? in flight/.test(document.querySelector('#buffers').textContent)")
     expect("and says what runs", "document.querySelector('.said').textContent.includes('Stage 1 at')")
     return found
 

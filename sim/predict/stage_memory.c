@@ -230,11 +230,12 @@ enum base_status sim_list_stage_moment(const struct sim_pipeline_prices *l, stru
         sim_chunk_plan(l->plan, &l->split[c * l->stages + stage], 1, &config, &of_piece);
         BASE_TRY(sim_program_find(l->cache, &of_piece, l->plan->options.remat, 0, SIM_WHOLE_PROGRAM, &program, error));
         BASE_TRY(sim_cost_context_begin(p, &of_piece, &program->prices, error));
-        if (here || n.in_flight[c] > 0)
+        const int waiting = l->plan->pipeline.forward_alone ? 0 : n.in_flight[c]; /* without a backward pass none */
+        if (here || waiting > 0)
             sim_list_pass(p, program->sharded, pass->backward ? MODEL_BACKWARD : MODEL_FORWARD, here, detail->arena,
                           &moment->buffers);
         sim_list_lasting(p, program->sharded, detail->arena, &moment->buffers);
-        moment->in_flight += (double)(n.in_flight[c] + here) / l->chunks;
+        moment->in_flight += (double)(waiting + here) / l->chunks;
     }
     moment->is_known = true;
     moment->name = !runs ? "waits"
