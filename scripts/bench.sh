@@ -65,7 +65,6 @@ bench_search() {
 bench_search tune_v4_512 --model t5_1_0_11B --topology v4-512 --batch-size 896 --task-feature-lengths 512,512 --optimizer adamw
 bench_search tune_4096_chips --model t5_1_1_xxl --topology v5p:16x16x16 --batch-size 4096 --task-feature-lengths 512,114
 bench_search tune_rules --model t5_1_0_11B --topology v4-512 --batch-size 896 --task-feature-lengths 512,512 --optimizer adamw --search rules
-bench_search tune_rules_without_integer_program --model t5_1_0_11B --topology v4-512 --batch-size 896 --task-feature-lengths 512,512 --optimizer adamw --search rules --no-integer-program
 bench_search tune_rules_xl --model t5_1_1_xl --topology v5e-64 --batch-size 256 --task-feature-lengths 512,512 --search rules
 bench_search tune_remat --model llama2_7b --topology v4-16 --batch-size 128 --task-feature-lengths 2048 --optimizer adamw --search remat --beyond-t5x --optimizer-partitioning none --sequence-parallel 0
 bench_search tune_remat_without_integer_program --model llama2_7b --topology v4-16 --batch-size 128 --task-feature-lengths 2048 --optimizer adamw --search remat --beyond-t5x --optimizer-partitioning none --sequence-parallel 0 --no-integer-program

@@ -511,32 +511,6 @@ static void bounds_of_memory_spare_predictions(struct base_arena *arena)
     assert_true(ruled_out > 0);
 }
 
-/* What integer programs decide, bounds of single plans decide, too: later, and alike. */
-static void integer_programs_change_no_answer(struct base_arena *arena)
-{
-    struct base_error error;
-    struct tuner_result with, without;
-    struct sim_cache *cache = sim_cache_new(arena);
-    for (int rules = 0; rules <= 1; rules++) {
-        struct tuner_space spaces[2];
-        struct tuner_request request = request_of(arena, "t5_1_1_small", "v4:2x2x1", "16", "64", "64");
-        request.search_rules = rules;
-        for (int i = 0; i < 2; i++) assert_ok(tuner_space_build(arena, cache, &request, &spaces[i], &error), &error);
-        assert_ok(tuner_search(&spaces[0], &(struct tuner_options){.top = 1}, &with, &error), &error);
-        assert_ok(
-            tuner_search(&spaces[1], &(struct tuner_options){.top = 1, .no_integer_program = true}, &without, &error),
-            &error);
-        assert_true(with.proven_optimal && without.proven_optimal);
-        assert_true(with.counts.programs > 0);
-        assert_int_equal(without.counts.programs, 0);
-        assert_near(with.plans[0].prediction.step_s, without.plans[0].prediction.step_s, 1e-12);
-        assert_int_equal(spaces[0].plan_count, spaces[1].plan_count);
-        assert_counts_add_up(&spaces[0], &with);
-        assert_counts_add_up(&spaces[1], &without);
-    }
-    sim_cache_free(cache);
-}
-
 /* A clock that goes on by one each time that it is asked. */
 static double count_up(void *where)
 {
@@ -710,7 +684,6 @@ static void remat_by_tensor_equals_brute_force(struct base_arena *arena)
         assert_int_equal(result.bound_violations, 0);
         assert_counts_add_up(&space, &result);
         assert_true(result.counts.evaluated <= rows[i].most_predicted);
-        assert_true(result.counts.programs > 0);
         assert_near(result.plans[0].prediction.tokens_per_s, best_of_all_policies(arena, cache, &space, 0.02), 1e-9);
         sim_cache_free(cache);
     }
@@ -903,67 +876,6 @@ static void prices_above_what_attention_drops_add_up(struct base_arena *arena)
                                        "\"model\"],[\"embed\",\"data\"],[\"embed\",\"model\"],[\"vocab\",\"model\"]"
                                        ",[\"mlp\",null]]");
     check_prices(arena, &request);
-}
-
-/* A cut takes a choice away; what binds has its price. */
-static void integer_programs_have_cuts(struct base_arena *arena)
-{
-    struct tuner_choices *choices = tuner_choices_new(arena);
-    double bound;
-    for (int group = 0; group < 2; group++) {
-        int g = tuner_choices_group(choices), costly = tuner_choices_option(choices, g),
-            heavy = tuner_choices_option(choices, g);
-        tuner_choices_set(choices, costly, 2.5 + group, 0);
-        tuner_choices_set(choices, heavy, 0.1, 1);
-    }
-    assert_int_equal(tuner_choices_solve(choices, 1, &bound), TUNER_CHOSEN); /* 2.5 + 0.1 */
-    assert_near(bound, 2.6, 1e-4);
-    assert_true(tuner_choices_is_taken(choices, 3) && !tuner_choices_is_taken(choices, 1));
-    assert_near(tuner_choices_unit_worth(choices), 2.4, 1e-4); /* down to 0.1 + 0.1, of which one weighs too much */
-    const int taken[] = {0, 3};
-    tuner_choices_at_most(choices, taken, 2, 1);
-    assert_int_equal(tuner_choices_solve(choices, 1, &bound), TUNER_CHOSEN); /* 0.1 + 3.5 */
-    assert_near(bound, 3.6, 1e-4);
-    tuner_choices_at_most(choices, (const int[]){1}, 1, 0);
-    assert_int_equal(tuner_choices_solve(choices, 1, &bound), TUNER_CHOSEN);
-    assert_near(bound, 2.5 + 3.5, 1e-4);
-    tuner_choices_free(choices);
-    tuner_choices_end();
-}
-
-/* Both solvers of integer programs come to the same, cut after cut. */
-static void solvers_agree(struct base_arena *arena)
-{
-    enum { PROGRAMS = 40, GROUPS = 3, OPTIONS = 7, ROUNDS = 6 };
-    struct base_random random;
-    base_random_seed(&random, 7);
-    for (int program = 0; program < PROGRAMS; program++) {
-        struct tuner_choices *both[2] = {tuner_choices_new(arena), tuner_choices_new(arena)};
-        double limit = 1 + 20 * ((double)base_random_below(&random, 1000001) / 1e6);
-        for (int i = 0; i < GROUPS * OPTIONS; i++) {
-            double cost = 10 * ((double)base_random_below(&random, 1000001) / 1e6),
-                   weight = 10 * ((double)base_random_below(&random, 1000001) / 1e6);
-            for (int b = 0; b < 2; b++) {
-                int group = i % OPTIONS ? i / OPTIONS : tuner_choices_group(both[b]);
-                tuner_choices_set(both[b], tuner_choices_option(both[b], group), cost, weight);
-            }
-        }
-        both[1]->by_glpk = true;
-        for (int round = 0; round < ROUNDS; round++) {
-            double bounds[2];
-            int taken[GROUPS], count = 0;
-            enum tuner_choices_outcome outcome = tuner_choices_solve(both[0], limit, &bounds[0]);
-            assert_int_equal(tuner_choices_solve(both[1], limit, &bounds[1]), outcome);
-            if (outcome != TUNER_CHOSEN) break;
-            assert_near(bounds[1], bounds[0], 1e-4);
-            for (int i = 0; i < GROUPS * OPTIONS; i++)
-                if (tuner_choices_is_taken(both[0], i)) taken[count++] = i;
-            assert_int_equal(count, GROUPS);
-            for (int b = 0; b < 2; b++) tuner_choices_at_most(both[b], taken, GROUPS, GROUPS - 1);
-        }
-        for (int b = 0; b < 2; b++) tuner_choices_free(both[b]);
-    }
-    tuner_choices_end();
 }
 
 /* Gradients that are summed over two axes, one of which scatters them: the other one's sum is of a part alone. */
@@ -1259,118 +1171,29 @@ static void rule_sets_come_apart(struct base_arena *arena)
     struct tuner_rule_cell *cell = tuner_rule_cell_price(arena, coding, plan.placement, 16, 1,
                                                          (struct tuner_charges){true, true}, (double)INFINITY);
     struct tally tally = {(double)INFINITY, 0};
-    double least_s;
     tuner_rule_cell_visit(cell, (double)INFINITY, 1e18, add_to_tally, &tally);
     assert_int_equal(tally.count, tuner_count_rule_sets(coding, &plan.placement->axes, 16));
     struct weighed weighed = {.arena = arena, .cache = cache, .rules = &rules, .text = text, .step = 97};
     tuner_rule_cell_visit(cell, (double)INFINITY, 1e18, weigh_parts, &weighed);
     assert_true(weighed.count > 20 * weighed.step);
-    assert_int_equal(tuner_table_least(arena, &cell->table, 1e15, &least_s), TUNER_CHOSEN);
-    assert_near(least_s, tally.least_s, 2e-5);
-    assert_int_equal(tuner_table_least(arena, &cell->table, 1, &least_s), TUNER_NOTHING_WITHIN_LIMIT);
-    tuner_choices_end();
     sim_cache_free(cache);
 }
 
-/* The cheapest of all choices that weigh no more than the limit, listed: an option goes with its own context alone. */
-static double least_listed_s(const struct tuner_table *t, double limit_bytes)
-{
-    const int first = t->option_counts[0], second = t->option_counts[1];
-    double least_s = (double)INFINITY;
-    for (int context = 0; context < t->context_count; context++)
-        for (int i = 0; i < first; i++)
-            for (int j = 0; j < second; j++) {
-                const int a = context * first + i, b = context * second + j;
-                if (t->context_bytes[context] + t->option_bytes[0][a] + t->option_bytes[1][b] > limit_bytes) continue;
-                least_s = fmin(least_s, t->context_s[context] + t->option_s[0][a] + t->option_s[1][b]);
-            }
-    return least_s;
-}
+/* ---- one choice of many ---- */
 
-static void draw_column(struct base_random *random, double *column, int count)
+static void the_cheapest_choice_is_within_the_limit(struct base_arena *arena)
 {
-    for (int i = 0; i < count; i++) column[i] = (double)(1 + base_random_below(random, 100));
-}
-
-static void rule_sets_have_the_options_of_their_context(struct base_arena *arena)
-{
-    enum { CONTEXTS = 3, COMPONENTS = 2, TABLES = 60, LIMIT_BYTES = 110 };
-    static const int counts[COMPONENTS] = {3, 4};
-    struct base_random random;
-    int chosen = 0;
-    base_random_seed(&random, 20261124);
-    for (int i = 0; i < TABLES; i++) {
-        struct tuner_table table = tuner_table_new(arena, CONTEXTS, COMPONENTS, counts);
-        double least_s;
-        draw_column(&random, table.context_s, CONTEXTS);
-        draw_column(&random, table.context_bytes, CONTEXTS);
-        for (int c = 0; c < COMPONENTS; c++) {
-            draw_column(&random, table.option_s[c], CONTEXTS * counts[c]);
-            draw_column(&random, table.option_bytes[c], CONTEXTS * counts[c]);
-        }
-        const double listed_s = least_listed_s(&table, LIMIT_BYTES);
-        const enum tuner_choices_outcome outcome = tuner_table_least(arena, &table, LIMIT_BYTES, &least_s);
-        assert_int_equal(outcome, isfinite(listed_s) ? TUNER_CHOSEN : TUNER_NOTHING_WITHIN_LIMIT);
-        if (outcome != TUNER_CHOSEN) continue;
-        assert_near(least_s, listed_s, 2e-5 * listed_s); /* the bound leaves room for rounding */
-        chosen++;
-    }
-    assert_in_range(chosen, TABLES / 2, TABLES - 1); /* some have no choice within the limit */
-    tuner_choices_end();
-}
-
-static void integer_programs_choose_within_the_limit(struct base_arena *arena)
-{
-    static const double costs[2][3] = {{1, 5, 9}, {2, 3, 10}}, weights[2][3] = {{8, 4, 1}, {6, 5, 1}};
-    for (int limit = 1; limit <= 15; limit++) {
-        struct tuner_choices *choices = tuner_choices_new(arena);
-        double best = (double)INFINITY, bound;
-        int options[2][3];
-        for (int g = 0; g < 2; g++) {
-            int group = tuner_choices_group(choices);
-            for (int i = 0; i < 3; i++)
-                tuner_choices_set(choices, options[g][i] = tuner_choices_option(choices, group), costs[g][i],
-                                  weights[g][i]);
-        }
-        tuner_choices_need(choices, options[1][0], (const int[]){options[0][1], options[0][2]},
-                           2); /* the first two do not go together */
-        for (int a = 0; a < 3; a++)
-            for (int b = 0; b < 3; b++)
-                if (!(a == 0 && b == 0) && weights[0][a] + weights[1][b] <= limit)
-                    best = fmin(best, costs[0][a] + costs[1][b]);
-        enum tuner_choices_outcome outcome = tuner_choices_solve(choices, limit, &bound);
-        TEST_ROW("limit %d", limit);
-        if (isfinite(best)) assert_true(bound <= best && test_is_near(bound, best, 2e-5));
-        assert_int_equal(outcome, isfinite(best) ? TUNER_CHOSEN : TUNER_NOTHING_WITHIN_LIMIT);
-        tuner_choices_free(choices);
-    }
-    tuner_choices_end();
-}
-
-/* Costs that are weights, none of which adds up to the limit: branching has to look at nearly everything. It gives up
- * after a number of steps, so that the bound is the same on a slow machine, and still is one. */
-static void integer_programs_give_up_by_count(struct base_arena *arena)
-{
-    enum { GROUPS = 40 };
-    double bounds[2], saved = 0;
-    for (int run = 0; run < 2; run++) {
-        struct tuner_choices *choices = tuner_choices_new(arena);
-        double whole = 0;
-        for (int g = 0; g < GROUPS; g++) {
-            int group = tuner_choices_group(choices);
-            double weight = 2 * (1000 + 37 * g % 101);
-            tuner_choices_set(choices, tuner_choices_option(choices, group), 0, weight);
-            tuner_choices_set(choices, tuner_choices_option(choices, group), weight, 0);
-            whole += weight;
-        }
-        saved = floor(whole / 4) * 2; /* an even number: a limit of one more is never met */
-        assert_int_equal(tuner_choices_solve(choices, saved + 1, &bounds[run]), TUNER_UNDECIDED);
-        assert_true(bounds[run] <= whole - saved);
-        assert_true(bounds[run] >= (whole - saved - 1) * (1 - 1e-4));
-        tuner_choices_free(choices);
-    }
-    assert_true(!memcmp(&bounds[0], &bounds[1], sizeof bounds[0]));
-    tuner_choices_end();
+    static const double costs[] = {1, 2, 2, 9}, weights[] = {8, 6, 5, 0};
+    struct tuner_choices choices = {.arena = arena};
+    for (int i = 0; i < BASE_COUNT(costs); i++) tuner_choices_add(&choices, costs[i], weights[i]);
+    assert_int_equal(tuner_choices_least(&choices, 8), 0);
+    assert_near(tuner_choices_unit_worth(&choices, 0, 8), 0, 0); /* the limit does not bind */
+    assert_int_equal(tuner_choices_least(&choices, 7), 2);       /* as cheap as the one before it, and lighter */
+    assert_near(tuner_choices_unit_worth(&choices, 2, 7), 1, 1e-12);
+    choices.list[2].cut = true;
+    assert_int_equal(tuner_choices_least(&choices, 7), 1);
+    assert_int_equal(tuner_choices_least(&choices, 5), 3);
+    assert_int_equal(tuner_choices_least(&choices, -1), -1);
 }
 
 /* ---- the space ---- */
@@ -1472,7 +1295,6 @@ static const struct test tests[] = {
     TEST(what_is_too_slow_is_not_recomputed),
     TEST(bounds_hold_a_good_part_of_the_communication),
     TEST(bounds_of_memory_spare_predictions),
-    TEST(integer_programs_change_no_answer),
     TEST(more_to_search_never_leaves_less),
     TEST(larger_searches_begin_with_the_plain_one),
     TEST(fronts_of_any_length_are_kept),
@@ -1481,8 +1303,6 @@ static const struct test tests[] = {
     TEST(remat_ranks_equal_brute_force),
     TEST(prices_of_policies_add_up),
     TEST(prices_above_what_attention_drops_add_up),
-    TEST(integer_programs_have_cuts),
-    TEST(solvers_agree),
     TEST(a_gap_is_kept),
     TEST(sums_over_two_axes_are_no_dearer_than_one_after_the_other),
     TEST(a_risk_is_a_share_of_memory),
@@ -1496,9 +1316,7 @@ static const struct test tests[] = {
     TEST(the_measured_order_is_found),
     TEST(the_smallest_submesh_is_found),
     TEST(rule_sets_come_apart),
-    TEST(rule_sets_have_the_options_of_their_context),
-    TEST(integer_programs_choose_within_the_limit),
-    TEST(integer_programs_give_up_by_count),
+    TEST(the_cheapest_choice_is_within_the_limit),
     TEST(space_holds_every_submesh_and_says_what_is_refused),
     TEST(spaces_are_refused_with_what_to_use_instead),
 };

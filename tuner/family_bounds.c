@@ -78,8 +78,7 @@ struct tuner_charges tuner_search_charges(const struct search *s, int variant)
     return charges;
 }
 
-enum base_status tuner_search_bound_family(struct search *s, int group, int microbatches, struct tuner_dot_memo *memo,
-                                           struct node *node)
+enum base_status tuner_search_bound_family(struct search *s, int group, int microbatches, struct node *node)
 {
     int64_t n = tuner_search_microbatch_count(s, group, microbatches);
     const struct tuner_relaxed_program *relaxed;
@@ -89,7 +88,7 @@ enum base_status tuner_search_bound_family(struct search *s, int group, int micr
     BASE_TRY(find_ruled(s, group, n > 1 ? TUNER_IN_MICROBATCHES : TUNER_WHOLE_BATCH, &relaxed, &ruled));
     struct tuner_bound bound =
         tuner_bound_of(relaxed, ruled, &s->best_links[s->space->groups[group].shape], tuner_search_batch_size(s, group),
-                       n, tuner_search_charges(s, s->space->groups[group].variant), memo);
+                       n, tuner_search_charges(s, s->space->groups[group].variant), NULL);
     node->bound = tuner_search_cost_of(s, group, bound.step_s) * (1 - slack);
     node->peak_bytes = bound.peak_bytes * (1 - slack);
     return BASE_OK;
@@ -115,17 +114,5 @@ enum base_status tuner_search_bound_propagated(struct search *s, struct node *no
                                 &plan, tuner_search_batch_size(s, node->group), n, s->charges,
                                 tuner_search_slow_s(s, node->group), &step_s, s->error));
     node->bound = fmax(node->bound, tuner_search_cost_of(s, node->group, step_s) * (1 - slack));
-    return BASE_OK;
-}
-
-enum base_status tuner_search_family_of(struct search *s, const struct node *cell, int group, struct node *node)
-{
-    if (!cell->families) return tuner_search_bound_family(s, group, cell->microbatches, NULL, node);
-    const int index = group - cell->group;
-    *node = (struct node){.bound = cell->families->context_s[index],
-                          .peak_bytes = cell->families->context_bytes[index],
-                          .kind = FAMILY,
-                          .group = group,
-                          .microbatches = cell->microbatches};
     return BASE_OK;
 }

@@ -2,6 +2,7 @@
 #ifndef TUNER_POLICIES_H
 #define TUNER_POLICIES_H
 
+#include "tuner/cheapest.h"
 #include "tuner/search.h"
 
 enum {
@@ -44,9 +45,8 @@ struct tuner_chooser {
     double layer_s[1 << MOST_OF_PART]; /* extra time by the pattern of saved tensors, relative to saving all */
     struct tuner_order *orders;
     int order_count;
-    struct model_saved *options;
-    int option_count;
-    struct tuner_choices *choices;
+    struct model_saved *options; /* by choice */
+    struct tuner_choices choices;
     struct model_saved *tried;
     int tried_count, tried_capacity;
 };

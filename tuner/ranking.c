@@ -200,7 +200,7 @@ bool tuner_search_decided(const struct search *s, const struct node *node)
 {
     if (!s->use_bounds) return false;
     if (node->tight) return node->bound >= tight_threshold(s);
-    if (!s->options->pareto && (node->kind == RULES || node->kind == RULES_PROGRAM || node->group >= s->base_groups))
+    if (!s->options->pareto && (node->kind == RULES || node->group >= s->base_groups))
         return node->bound >= tuner_search_best_threshold(s);
     if (s->options->pareto)
         return tuner_search_is_dominated(s, node->bound * (1 + slack), node->peak_bytes * (1 + slack)) &&

@@ -3,7 +3,6 @@
 #define TUNER_RELAX_H
 
 #include "tuner/bounds.h"
-#include "tuner/ilp.h"
 
 enum { TUNER_MOST_COMPONENTS = 4 };
 
@@ -19,9 +18,6 @@ struct tuner_table {
 
 struct tuner_table tuner_table_new(struct base_arena *arena, int context_count, int component_count,
                                    const int *option_counts);
-/* The least seconds of a choice within the weight limit, by an integer program. Outcomes as in ilp.h. */
-enum tuner_choices_outcome tuner_table_least(struct base_arena *arena, const struct tuner_table *table,
-                                             double limit_bytes, double *least_s);
 /* A lower bound on every rule set that shards its classes by at most `any`. */
 double tuner_relaxed_s(const struct tuner_relaxed_program *relaxed, const unsigned char (*any)[MODEL_MAX_RANK],
                        const struct sim_placement *placement, int64_t batch, int64_t microbatches,

@@ -1,5 +1,5 @@
-/* Chooses which tensors to save, offload and recompute if the policy that recomputes least does not fit. The integer
- * program is one choice among all policies, which are listed, with cuts. Times come from predictions of
+/* Chooses which tensors to save, offload and recompute if the policy that recomputes least does not fit: one
+ * choice among all policies, which are listed, with cuts. Times come from predictions of
  * recomputation (saved_prices.c, policy_orders.c); a saved tensor weighs at least its bytes. Each solution is
  * predicted in full. If it does not fit, it is cut with all policies that save more. If it fits, it alone is cut,
  * until the rest cannot beat the ranked plans. */
@@ -9,11 +9,10 @@
 
 enum { MOST_ROUNDS = 5000 }; /* more than the number of policies */
 
-/* ---- the program ---- */
+/* ---- the choices ---- */
 
-static void add_option(struct tuner_chooser *c, int group, struct model_saved policy)
+static void add_option(struct tuner_chooser *c, struct model_saved policy)
 {
-    int option = tuner_choices_option(c->choices, group);
     double weight = 0, held = 0;
     for (int name = MODEL_SAVED_LAYER_INPUT; name <= MODEL_SAVED_WO; name++) {
         if (policy.device >> name & 1) weight += c->bytes[name];
@@ -21,33 +20,24 @@ static void add_option(struct tuner_chooser *c, int group, struct model_saved po
     }
     /* A policy that exceeds the host's memory gets a weight above any device's. */
     if (held > c->host_capacity_bytes) weight += c->s->limit_bytes;
-    tuner_choices_set(c->choices, option, tuner_orders_least_s(c, &policy) - c->all_s, weight);
-    c->options[option] = policy;
-    c->option_count++;
+    c->options[c->choices.count] = policy;
+    tuner_choices_add(&c->choices, tuner_orders_least_s(c, &policy) - c->all_s, weight);
 }
 
-/* One group: each tensor on the device, on the host or recomputed, and the layer's input on the device or host. */
-static void make_program(struct tuner_chooser *c)
+/* Each tensor on the device, on the host or recomputed, and the layer's input on the device or host. */
+static void list_options(struct tuner_chooser *c)
 {
     const unsigned names = c->all.device & ~tuner_input_name, input = tuner_input_name;
-    c->choices = tuner_choices_new(&c->own);
+    c->choices.arena = &c->own;
     c->options = base_new(&c->own, struct model_saved, TUNER_MOST_POLICY_OPTIONS);
-    const int group = tuner_choices_group(c->choices);
     for (unsigned saved = names;; saved = (saved - 1) & names) {
         for (unsigned host = saved;; host = (host - 1) & saved) {
-            if (!host || c->host_rate > 0) add_option(c, group, (struct model_saved){(saved & ~host) | input, host, 0});
-            if (c->host_rate > 0) add_option(c, group, (struct model_saved){saved & ~host, host | input, 0});
+            if (!host || c->host_rate > 0) add_option(c, (struct model_saved){(saved & ~host) | input, host, 0});
+            if (c->host_rate > 0) add_option(c, (struct model_saved){saved & ~host, host | input, 0});
             if (!host) break;
         }
         if (!saved) break;
     }
-}
-
-static int taken(const struct tuner_chooser *c)
-{
-    for (int i = 0; i < c->option_count; i++)
-        if (tuner_choices_is_taken(c->choices, i)) return i;
-    return -1;
 }
 
 /* Whether the other policy only moves tensors to device memory, where they take more. */
@@ -64,12 +54,9 @@ enum cut_of { ALONE, AND_ALL_LARGER };
  * take less while transient. */
 static void cut_off(struct tuner_chooser *c, int choice, enum cut_of which)
 {
-    int cut[TUNER_MOST_POLICY_OPTIONS], count = 0;
-    for (int i = 0; i < c->option_count; i++) {
-        const bool larger = saves_more(c, &c->options[choice], &c->options[i]);
-        if (i == choice || (which == AND_ALL_LARGER && larger)) cut[count++] = i;
-    }
-    tuner_choices_at_most(c->choices, cut, count, 0);
+    for (int i = 0; i < c->choices.count; i++)
+        if (i == choice || (which == AND_ALL_LARGER && saves_more(c, &c->options[choice], &c->options[i])))
+            c->choices.list[i].cut = true;
 }
 
 /* ---- branch and cut ---- */
@@ -96,7 +83,8 @@ static enum base_status try_choice(struct tuner_chooser *c, int choice, bool *ad
     if (!asked) return cut_off(c, choice, ALONE), BASE_OK;
     tuner_policy_note_tried(c, policy);
     if (s->result->plan_count && tuner_search_is_same_plan(&s->result->plans[0].plan, &found.plan))
-        s->result->memory_worth_s_per_byte = tuner_choices_unit_worth(c->choices);
+        s->result->memory_worth_s_per_byte =
+            tuner_choices_unit_worth(&c->choices, choice, s->limit_bytes - c->state_bytes);
     cut_off(c, choice, is_too_large(s, &found.prediction) ? AND_ALL_LARGER : ALONE);
     return BASE_OK;
 }
@@ -105,17 +93,15 @@ static enum base_status branch_and_cut(struct tuner_chooser *c, int first)
 {
     struct search *s = c->s;
     for (int round = 0; round < MOST_ROUNDS; round++) {
-        double more_s;
         bool adds_up;
-        enum tuner_choices_outcome outcome = tuner_choices_solve(c->choices, s->limit_bytes - c->state_bytes, &more_s);
+        const int choice = tuner_choices_least(&c->choices, s->limit_bytes - c->state_bytes);
         struct node rest = *c->node;
         s->result->counts.programs++;
-        rest.bound = tuner_search_cost_of(s, rest.group, c->all_s + more_s) * (1 - slack);
-        if (outcome == TUNER_NOTHING_WITHIN_LIMIT || tuner_search_decided(s, &rest) ||
-            rest.bound >= tuner_orders_slowest(c))
-            return BASE_OK;
-        if (outcome == TUNER_UNDECIDED || tuner_search_time_is_up(s)) return leave_open(s, rest.bound), BASE_OK;
-        BASE_TRY(try_choice(c, taken(c), &adds_up));
+        if (choice < 0) return BASE_OK;
+        rest.bound = tuner_search_cost_of(s, rest.group, c->all_s + c->choices.list[choice].cost) * (1 - slack);
+        if (tuner_search_decided(s, &rest) || rest.bound >= tuner_orders_slowest(c)) return BASE_OK;
+        if (tuner_search_time_is_up(s)) return leave_open(s, rest.bound), BASE_OK;
+        BASE_TRY(try_choice(c, choice, &adds_up));
         if (s->restart) return BASE_OK;
         if (!adds_up) return tuner_policy_try_every(s, c, c->node, first);
         if (round == MOST_ROUNDS - 1) leave_open(s, rest.bound);
@@ -126,7 +112,7 @@ static enum base_status branch_and_cut(struct tuner_chooser *c, int first)
 /* The family's own plan saves all and was predicted before. */
 static void cut_off_the_family(struct tuner_chooser *c)
 {
-    for (int i = 0; i < c->option_count; i++)
+    for (int i = 0; i < c->choices.count; i++)
         if (c->options[i].device == c->all.device) cut_off(c, i, ALONE);
 }
 
@@ -244,7 +230,7 @@ static enum base_status ask_for_others(struct tuner_chooser *c, enum tuner_fit f
 enum base_status tuner_search_needs_choice(struct search *s, const struct node *node, int first, enum tuner_fit fit,
                                            bool *needs)
 {
-    struct tuner_chooser c = {.option_count = 0};
+    struct tuner_chooser c = {.order_count = 0};
     enum base_status status = begin(&c, s, node, first);
     if (status == BASE_OK) status = ask_for_others(&c, fit, needs);
     base_arena_free(&c.own);
@@ -261,16 +247,14 @@ static enum base_status choose(struct tuner_chooser *c, int first)
     for (unsigned rest = c->all.device; rest; rest &= rest - 1) BASE_TRY(tuner_policies_weigh(c, __builtin_ctz(rest)));
     BASE_TRY(tuner_policies_price_patterns(c));
     BASE_TRY(tuner_orders_price(c));
-    make_program(c);
+    list_options(c);
     cut_off_the_family(c);
-    enum base_status status = branch_and_cut(c, first);
-    tuner_choices_free(c->choices);
-    return status;
+    return branch_and_cut(c, first);
 }
 
 enum base_status tuner_search_choose_saved(struct search *s, const struct node *node, int first)
 {
-    struct tuner_chooser c = {.option_count = 0};
+    struct tuner_chooser c = {.order_count = 0};
     if (s->options->no_integer_program) return tuner_policy_try_every(s, NULL, node, first);
     enum base_status status = begin(&c, s, node, first);
     if (status == BASE_OK) status = choose(&c, first);

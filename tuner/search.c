@@ -4,6 +4,7 @@
  * times, since they do the same work on the same mesh and differ only in links. Each full prediction is checked
  * against its bounds; if one is violated, the search restarts without that kind of bound. */
 #include "tuner/search.h"
+#include "tuner/ilp.h"
 #include "tuner/stages.h"
 
 #include <math.h>
@@ -19,54 +20,16 @@ const char *tuner_objective_name(enum tuner_objective objective)
     return names[objective];
 }
 
-/* Groups of a cell differ only in rules, so contractions that they shard alike take equally long. */
-static enum base_status bound_families(struct search *s, const struct node *cell, struct tuner_table *out)
-{
-    struct base_arena known = {.exhausted = s->space->arena->exhausted};
-    struct tuner_dot_memo memo = {.arena = &known};
-    enum base_status status = BASE_OK;
-    *out = tuner_table_new(s->space->arena, s->cell_end[cell->group] - cell->group, 0, NULL);
-    for (int group = cell->group; group < s->cell_end[cell->group] && status == BASE_OK; group++) {
-        struct node node;
-        status = tuner_search_bound_family(s, group, cell->microbatches, &memo, &node);
-        out->context_s[group - cell->group] = node.bound;
-        out->context_bytes[group - cell->group] = node.peak_bytes;
-    }
-    base_arena_free(&known);
-    return status;
-}
-
-/* Replaces the cell's first bound by an integer program's: the least of rule sets within the device's memory. */
-static enum base_status bound_cell(struct search *s, struct node cell)
-{
-    if (s->options->no_integer_program) return cell.kind = PROGRAM, tuner_search_push(s, cell), BASE_OK;
-    struct tuner_table *families = base_new(s->space->arena, struct tuner_table, 1);
-    double least;
-    BASE_TRY(bound_families(s, &cell, families));
-    enum tuner_choices_outcome outcome = tuner_table_least(s->space->arena, families, s->limit_bytes, &least);
-    s->result->counts.programs++;
-    cell.kind = PROGRAM;
-    cell.families = families;
-    if (least * (1 - slack) > cell.bound) cell.bound = least * (1 - slack);
-    if (outcome == TUNER_NOTHING_WITHIN_LIMIT) tuner_search_set_aside(s, cell);
-    else tuner_search_push(s, cell);
-    return BASE_OK;
-}
-
 static void count_as_decided(struct search *s, const struct node *node)
 {
-    *(node->kind == PROGRAM || node->kind == RULES_PROGRAM ? &s->result->counts.by_program
-                                                           : &s->result->counts.by_time) +=
-        tuner_search_plans_of(s, node);
+    s->result->counts.by_time += tuner_search_plans_of(s, node);
 }
 
 static enum base_status open_node(struct search *s, const struct node *node)
 {
     switch (node->kind) {
-    case CELL: return bound_cell(s, *node);
-    case PROGRAM: return tuner_search_open_cell(s, node);
-    case RULES: return tuner_search_bound_rules(s, *node);
-    case RULES_PROGRAM: return tuner_search_open_rules(s, node);
+    case CELL: return tuner_search_open_cell(s, node);
+    case RULES: return tuner_search_open_rules(s, node);
     case FAMILY: return s->use_bounds ? tuner_search_open_family(s, node) : tuner_search_open_every_plan(s, node);
     case PLAN: return tuner_search_open_plan(s, node);
     }
@@ -114,23 +77,13 @@ static int by_peak(const void *a, const void *b)
     return tuner_search_before(x, y) ? -1 : tuner_search_before(y, x);
 }
 
-/* Nothing fits: find the plan nearest to fitting. Cells that an integer program found too large are opened first. */
+/* Nothing fits: find the plan nearest to fitting. */
 static enum base_status find_nearest(struct search *s)
 {
     struct tuner_result *r = s->result;
-    int64_t cells = s->too_large_count;
-    for (int64_t i = 0; i < cells; i++) {
-        struct node cell = s->too_large[i];
-        for (int group = cell.group; cell.kind == PROGRAM && group < s->cell_end[cell.group]; group++) {
-            struct node node;
-            BASE_TRY(tuner_search_family_of(s, &cell, group, &node));
-            tuner_search_set_aside(s, node);
-        }
-    }
     if (s->too_large_count > 1) qsort(s->too_large, (size_t)s->too_large_count, sizeof *s->too_large, by_peak);
     for (int64_t i = 0; i < s->too_large_count && !tuner_search_time_is_up(s) && !s->restart; i++) {
         struct tuner_found found;
-        if (s->too_large[i].kind != FAMILY) continue;
         if (r->has_nearest && s->too_large[i].peak_bytes >= (double)r->nearest.prediction.memory.peak_bytes) break;
         BASE_TRY(tuner_search_evaluate(s, &s->too_large[i], 0, NULL, &found));
         r->counts.by_memory--; /* it is now predicted */
@@ -295,7 +248,7 @@ enum base_status tuner_search(struct tuner_space *space, const struct tuner_opti
     }
     if (status == BASE_OK) status = tuner_search_count_rules(&s);
     sim_cache_hold(space->cache, 0);
-    tuner_choices_end();
+    if (space->stages) tuner_layers_end();
     if (status != BASE_OK) return status;
     settle(&s);
     drop_slow_unranked(&s);

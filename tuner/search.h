@@ -10,10 +10,8 @@ static const double slack = 1e-9;
 
 /* The kind of a search node; a node opens into nodes of later kinds. */
 enum kind {
-    CELL,    /* all rule sets on one mesh shape with one number of microbatches */
-    PROGRAM, /* the same, bounded by an integer program */
-    RULES,   /* the same two kinds for unnamed rule sets */
-    RULES_PROGRAM,
+    CELL,  /* all rule sets on one mesh shape with one number of microbatches */
+    RULES, /* the same for unnamed rule sets */
     FAMILY,
     PLAN /* one plan of a family, whose time is known except for rounding; or a plan with stages */
 };
@@ -22,12 +20,10 @@ struct node {
     double bound, peak_bytes;
     enum kind kind;
     int group /* of a cell: its first */, microbatches, submesh /* of a plan */;
-    struct tuner_rule_cell *rules;
-    const struct tuner_table *families; /* costs and bytes of a cell's groups, once bounded */
-    bool tight;                         /* a plan that fits without the headroom, so it will not be ranked */
-    bool propagated;                    /* a family bounded by the propagation of its rules */
-    bool unpriced;                      /* it has no bound yet, and comes last */
-    int saved;                          /* as in struct tuner_plan */
+    bool tight;      /* a plan that fits without the headroom, so it will not be ranked */
+    bool propagated; /* a family bounded by the propagation of its rules */
+    bool unpriced;   /* it has no bound yet, and comes last */
+    int saved;       /* as in struct tuner_plan */
 };
 
 /* The cells of one phase of a search. */
@@ -61,7 +57,7 @@ struct search {
     int rule_capacity, group_capacity, front_capacity;
     struct node *heap;
     int64_t heap_count, heap_capacity;
-    struct node *too_large; /* families and cells whose memory bound exceeds the device */
+    struct node *too_large; /* families whose memory bound exceeds the device */
     int64_t too_large_count, too_large_capacity;
     struct sim_collective_list rows; /* of the last predicted plan; its memory is reused */
     struct tuner_charges charges;
@@ -84,14 +80,10 @@ enum base_status tuner_search_find_relaxed(struct search *s, int variant, const 
                                            enum tuner_batch batch, const struct tuner_relaxed_program **out);
 int64_t tuner_search_plans_of(const struct search *s, const struct node *node);
 enum base_status tuner_search_add_cell(struct search *s, int first, int microbatches);
-/* memo: shared by the groups of one cell, or NULL. */
-enum base_status tuner_search_bound_family(struct search *s, int group, int microbatches, struct tuner_dot_memo *memo,
-                                           struct node *node);
+enum base_status tuner_search_bound_family(struct search *s, int group, int microbatches, struct node *node);
 /* Raises a family's time bound if the propagation of its rules gives a higher one (propagated_bound.c). */
 enum base_status tuner_search_bound_propagated(struct search *s, struct node *node);
-enum base_status tuner_search_family_of(struct search *s, const struct node *cell, int group, struct node *node);
 double tuner_search_seconds_of_cost(const struct search *s, int group, double cost);
-enum base_status tuner_search_bound_rules(struct search *s, struct node node);
 enum base_status tuner_search_open_rules(struct search *s, const struct node *node);
 enum base_status tuner_search_open_cell(struct search *s, const struct node *cell);
 void tuner_search_find_cells(struct search *s);

@@ -64,37 +64,6 @@ static double rule_limit_s(const struct search *s, int group)
                               : tuner_search_seconds_of_cost(s, group, tuner_search_best_threshold(s)) * (1 + slack);
 }
 
-/* A cell without an open context is too slow, whatever its weight. */
-static bool has_open_context(const struct tuner_rule_cell *cell)
-{
-    for (int context = 0; context < cell->table.context_count; context++)
-        if (isfinite(cell->table.context_s[context])) return true;
-    return false;
-}
-
-enum base_status tuner_search_bound_rules(struct search *s, struct node node)
-{
-    const struct tuner_coding *coding;
-    int64_t n = tuner_search_microbatch_count(s, node.group, node.microbatches);
-    double least_s;
-    BASE_TRY(find_coding(s, node.group, n > 1 ? TUNER_IN_MICROBATCHES : TUNER_WHOLE_BATCH, &coding));
-    const double limit_s = rule_limit_s(s, node.group);
-    node.rules = tuner_rule_cell_price(s->space->arena, coding, &s->best_links[s->space->groups[node.group].shape],
-                                       tuner_search_batch_size(s, node.group), n,
-                                       tuner_search_charges(s, s->space->groups[node.group].variant), limit_s);
-    node.kind = RULES_PROGRAM;
-    if (s->options->no_integer_program) return tuner_search_push(s, node), BASE_OK;
-    enum tuner_choices_outcome outcome =
-        tuner_table_least(s->space->arena, &node.rules->table, s->limit_bytes, &least_s);
-    double bound = tuner_search_cost_of(s, node.group, least_s) * (1 - slack);
-    s->result->counts.programs++;
-    if (bound > node.bound) node.bound = bound;
-    if (outcome != TUNER_NOTHING_WITHIN_LIMIT) return tuner_search_push(s, node), BASE_OK;
-    *(has_open_context(node.rules) ? &s->result->counts.by_memory : &s->result->counts.by_time) +=
-        tuner_search_plans_of(s, &node);
-    return BASE_OK;
-}
-
 /* A family of rule sets with equal specs. */
 struct alike_rules {
     struct tuner_rules_given given;
@@ -104,6 +73,7 @@ struct alike_rules {
 struct finder {
     struct search *s;
     const struct node *cell;
+    const struct tuner_coding *coding;
     unsigned live; /* mesh axes with several devices */
     int64_t found;
     struct base_arena own; /* memory of the list */
@@ -131,7 +101,7 @@ static int add_rule_set(struct search *s, int like, const int *digits)
 static struct alike_rules *find_alike(struct finder *f, const int *digits)
 {
     struct tuner_rules_given given;
-    tuner_rules_given(f->cell->rules->coding, f->live, digits, &given);
+    tuner_rules_given(f->coding, f->live, digits, &given);
     uint64_t hash = base_hash(BASE_HASH_START, &given, sizeof given);
     unsigned at = (unsigned)hash;
     for (int i; (i = base_index_next(&f->index, hash, &at)) >= 0; at++)
@@ -157,11 +127,16 @@ static void add_found(void *where, const int *digits, double step_s, double byte
 
 enum base_status tuner_search_open_rules(struct search *s, const struct node *node)
 {
-    const struct topo_axes *mesh = &s->best_links[s->space->groups[node->group].shape].axes;
-    struct finder finder = {.s = s, .cell = node, .live = sim_mesh_axes(&(struct sim_extents){.mesh = mesh})};
-    finder.own.exhausted = s->space->arena->exhausted;
+    const struct sim_placement *links = &s->best_links[s->space->groups[node->group].shape];
+    const int64_t n = tuner_search_microbatch_count(s, node->group, node->microbatches);
     const double limit_s = rule_limit_s(s, node->group);
-    tuner_rule_cell_visit(node->rules, limit_s, s->limit_bytes, add_found, &finder);
+    struct finder finder = {.s = s, .cell = node, .live = sim_mesh_axes(&(struct sim_extents){.mesh = &links->axes})};
+    finder.own.exhausted = s->space->arena->exhausted;
+    BASE_TRY(find_coding(s, node->group, n > 1 ? TUNER_IN_MICROBATCHES : TUNER_WHOLE_BATCH, &finder.coding));
+    const struct tuner_rule_cell *cell =
+        tuner_rule_cell_price(s->space->arena, finder.coding, links, tuner_search_batch_size(s, node->group), n,
+                              tuner_search_charges(s, s->space->groups[node->group].variant), limit_s);
+    tuner_rule_cell_visit(cell, limit_s, s->limit_bytes, add_found, &finder);
     for (int i = 0; i < finder.index.count; i++) tuner_search_push(s, finder.list[i].node);
     base_arena_free(&finder.own);
     s->result->counts.by_time += (s->rule_counts[node->group] - finder.found) *
@@ -174,7 +149,7 @@ enum base_status tuner_search_open_cell(struct search *s, const struct node *cel
 {
     for (int group = cell->group; group < s->cell_end[cell->group]; group++) {
         struct node node;
-        BASE_TRY(tuner_search_family_of(s, cell, group, &node));
+        BASE_TRY(tuner_search_bound_family(s, group, cell->microbatches, &node));
         if (node.peak_bytes > s->limit_bytes) tuner_search_set_aside(s, node);
         else tuner_search_push(s, node);
     }

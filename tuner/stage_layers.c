@@ -333,7 +333,7 @@ static enum base_status assign(struct assigning *a, struct base_error *error)
     for (int trial = 0; trial < MOST_TRIALS; trial++) {
         short *layers = base_new(a->arena, short, a->table.stages);
         double bound_s;
-        const enum tuner_choices_outcome outcome = tuner_layers_solve(a->arena, &a->program, layers, &bound_s);
+        const enum tuner_layers_outcome outcome = tuner_layers_solve(a->arena, &a->program, layers, &bound_s);
         a->out->by_program = true;
         a->out->proven = outcome == TUNER_NOTHING_WITHIN_LIMIT || bound_s + tied_s >= a->out->step_s;
         a->out->least_s = fmax(a->out->least_s, bound_s + tied_s);

@@ -163,11 +163,9 @@ int64_t tuner_group_plan_count(const struct tuner_space *space, int group);
 
 /* ---- the search (search.c) ----
  *
- * A family of plans has one rule set and microbatch count on one mesh, in all orders of the submesh. It gets three
- * bounds, each costlier and tighter, before one of its plans is predicted:
- * - together with all rule sets of its cell: an integer program over prices of operations, by the rules of single
- *   tensors;
- * - alone, by the same prices (bounds.h);
+ * A family of plans has one rule set and microbatch count on one mesh, in all orders of the submesh. It gets two
+ * bounds, the second costlier and tighter, before one of its plans is predicted:
+ * - by prices of operations, by the rules of single tensors (bounds.h);
  * - by the propagation of its rules (propagated_bound.c): the partitioner's own function says how each contraction is
  *   partitioned, and which collectives move its operands.
  * The last is exact in what each contraction computes and moves. It is relaxed in three ways: readers of one operand
@@ -203,7 +201,7 @@ struct tuner_options {
     double gap_frac;         /* a best plan within this share of the optimal cost suffices; 0: the optimum */
     double risk_frac;        /* the risk that the headroom stands for; 0: the headroom was given */
     bool no_bounds;          /* predict every plan in full */
-    bool no_integer_program; /* only bounds of single plans and cells decide; shows the programs' benefit */
+    bool no_integer_program; /* remat policies are decided one by one, not by a choice among all */
     int shape;               /* index + 1 of the only mesh shape to search; 0: all */
     bool pareto;             /* tokens per second against peak memory; of inference, against latency */
     double most_latency_s, least_tokens_per_s; /* of inference: a plan beyond them is not ranked; 0: no bound */
@@ -228,13 +226,14 @@ double tuner_needed_bytes(const struct sim_prediction *prediction); /* of the de
 
 /* Number of plans that each step of the search ruled out or predicted. */
 struct tuner_counts {
-    int64_t evaluated;  /* in full */
-    int64_t by_program; /* ruled out by an integer program's time bound for all rules at once */
-    int64_t by_time;    /* ruled out by a time bound of its own operations */
-    int64_t by_memory;  /* ruled out because the state and saved tensors do not fit */
+    int64_t evaluated; /* in full */
+    int64_t
+        by_program;    /* remat policies that a choice among all ruled out; assignments of layers, an integer program */
+    int64_t by_time;   /* ruled out by a time bound of its own operations */
+    int64_t by_memory; /* ruled out because the state and saved tensors do not fit */
     int64_t by_sibling; /* decided by another plan of the same family: only the links differ, or neither fits */
     int64_t open;       /* undecided when time ran out */
-    int64_t programs;   /* integer programs solved */
+    int64_t programs;   /* choices and integer programs solved */
     int64_t priced;     /* predictions made only for prices or bounds */
     int64_t looked_at;  /* predictions repeated after a restart or for for_tight, part of evaluated */
     int64_t for_tight;  /* part of looked_at: to rank plans that fit without the headroom, if none leaves it */
@@ -258,7 +257,7 @@ struct tuner_result {
     struct tuner_found unfit;           /* the fastest predicted plan that does not fit and beats the best */
     bool has_unfit;
     struct tuner_counts counts;
-    double memory_worth_s_per_byte; /* step time saved per additional byte, by the best plan's integer program */
+    double memory_worth_s_per_byte; /* step time saved per additional byte, by the best plan's choice of policies */
     /* Of a space with by_software; filled by the caller that asks the newest compiler. The plans that it refuses
      * before the best remaining one: their number, the best of them, its bytes, and the bytes of the best remaining
      * plan. */
