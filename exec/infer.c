@@ -185,8 +185,9 @@ static enum base_status run_batches(struct infer *r)
     if (arrays.directory) exec_arrays_watch(r->arena, &r->machine, &r->watch, &arrays);
     if (r->request->progress && exec_rank(r->request->transport) == 0)
         r->request->progress(&(struct exec_progress){.steps = out->batch_count});
-    for (int64_t b = 0; b < out->batch_count && !out->stopped; b++)
-        out->stopped = run_batch(r, b) && b + 1 < out->batch_count;
+    int64_t b = 0;
+    for (; b < out->batch_count && !out->stopped; b++) out->stopped = run_batch(r, b) && b + 1 < out->batch_count;
+    out->batch_count = b, out->example_count = r->first; /* a stopped run answers what it has */
     exec_onednn_end(r->machine.narrow);
     exec_flight_end(&r->machine);
     fill_result(r);

@@ -5,6 +5,7 @@
 #include "tests/test.h"
 
 #include <math.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -281,6 +282,20 @@ static void parts_of_the_data_are_parts_of_the_answers(struct base_arena *arena)
     unlink(path);
 }
 
+/* It ends with the batch that it is at: examples that were not decoded have no answers. */
+static void a_stopped_run_answers_what_it_has(struct base_arena *arena)
+{
+    const char *path = text_file(arena, eight_lines);
+    const volatile sig_atomic_t stop = SIGTERM;
+    const struct sim_plan_text text = small_plan(TALKER, "3");
+    const struct exec_infer_request request = {.data = path, .stop = &stop};
+    const struct exec_infer_result r = infer(arena, &text, MODEL_STEP_GENERATE, &request);
+    assert_true(r.stopped);
+    assert_int_equal(r.batch_count, 1);
+    assert_int_equal(r.example_count, 3);
+    unlink(path);
+}
+
 static struct exec_batch batch_of(struct base_arena *arena, const char *model, const char *text, enum model_step step)
 {
     struct sim_cache *cache = sim_cache_new(arena);
@@ -402,6 +417,7 @@ static const struct test tests[] = {
     TEST(decodes_are_equal_at_every_batch_and_mesh),
     TEST(a_prompt_that_fills_its_length_is_never_left),
     TEST(pieces_change_places_where_an_axis_would_be_split),
+    TEST(a_stopped_run_answers_what_it_has),
     TEST(parts_of_the_data_are_parts_of_the_answers),
     TEST(checkpoints_of_runs_are_restored_in_any_dtype),
     TEST(lines_become_examples),
