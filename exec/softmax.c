@@ -7,7 +7,7 @@ static const float masked = -1e10f; /* T5X's mask; no score matters beside it */
 bool exec_row_has_window(const struct exec_row *row)
 {
     const struct model_window *window = &row->op->window;
-    const int64_t layer = row->machine->index[window->layers] + 1;
+    const int64_t layer = exec_first_layer(row->machine, window->layers) + row->machine->index[window->layers] + 1;
     return window->keys && !(window->every && layer % window->every == 0);
 }
 

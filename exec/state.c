@@ -38,21 +38,36 @@ static const char *path_of(const struct list *list, const struct model_tensor *t
     return path;
 }
 
+static int64_t between(int64_t low, int64_t value, int64_t high)
+{
+    return value < low ? low : value > high ? high : value;
+}
+
 int64_t exec_first_layer(const struct exec_machine *machine, enum model_size layers)
 {
-    const struct sim_executable_chunk *stage_chunk = machine->stage_chunk;
-    const bool encoder = layers == MODEL_ENCODER_LAYERS;
-    if (!stage_chunk || (!encoder && layers != MODEL_DECODER_LAYERS)) return 0;
-    return (encoder ? stage_chunk->first_encoder_layer : stage_chunk->first_decoder_layer) /
-           model_layers_per_block(machine->stages->plan->config, encoder ? MODEL_ENCODER_STACK : MODEL_DECODER_STACK);
+    const struct sim_executable_chunk *chunk = machine->stage_chunk;
+    if (!chunk) return 0;
+    const struct model_config *config = machine->stages->plan->config;
+    const int64_t dense = config->experts.first_dense_layers;
+    switch ((int)layers) {
+    case MODEL_ENCODER_LAYERS: return chunk->first_encoder_layer / model_layers_per_block(config, MODEL_ENCODER_STACK);
+    case MODEL_DENSE_LAYERS: return between(0, chunk->first_decoder_layer, dense);
+    case MODEL_DECODER_LAYERS:
+        return between(0, chunk->first_decoder_layer - dense, INT64_MAX) /
+               model_layers_per_block(config, MODEL_DECODER_STACK);
+    default: return 0;
+    }
 }
 
 /* Layers of the whole model; the machine may run only some of them. */
 static int64_t layers_of_model(const struct exec_machine *machine, const struct model_tensor *tensor)
 {
     if (!machine->stage_chunk) return machine->sizes[tensor->layers];
-    return tensor->layers == MODEL_ENCODER_LAYERS   ? machine->stages->plan->config->num_encoder_layers
-           : tensor->layers == MODEL_DECODER_LAYERS ? machine->stages->plan->config->num_decoder_layers
+    const struct model_config *config = machine->stages->plan->config;
+    const int64_t dense = config->experts.first_dense_layers;
+    return tensor->layers == MODEL_ENCODER_LAYERS   ? config->num_encoder_layers
+           : tensor->layers == MODEL_DENSE_LAYERS   ? dense
+           : tensor->layers == MODEL_DECODER_LAYERS ? config->num_decoder_layers - dense
                                                     : machine->sizes[tensor->layers];
 }
 

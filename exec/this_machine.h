@@ -93,7 +93,7 @@ struct exec_scratch exec_scratch_of(const struct exec_machine *machine, int devi
 void *exec_scratch_take(struct exec_scratch *scratch, int64_t bytes);
 
 /* state.c: the first layer of a stack (or run of layers with experts) in the machine's part of the model. layers:
- * MODEL_ENCODER_LAYERS or MODEL_DECODER_LAYERS; 0 for anything else */
+ * MODEL_ENCODER_LAYERS, MODEL_DECODER_LAYERS (after the dense ones) or MODEL_DENSE_LAYERS; 0 for anything else */
 int64_t exec_first_layer(const struct exec_machine *machine, enum model_size layers);
 void exec_add_sums(struct exec_machine *to, const struct exec_machine *from); /* the measurements of a step */
 double exec_seconds(const struct exec_machine *machine); /* monotonic: wall time, or CPU time of this process */

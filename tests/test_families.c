@@ -51,30 +51,41 @@ static void set_weights(struct base_arena *arena, struct rig *rig)
 /* A buffer of each expert for all tokens; and no loss but the next token's. */
 #define NONE_DROPPED "capacity_factor=4,aux_loss_factor=0"
 
-struct numbers {
-    double loss, gradient_norm;
+struct split {
+    const char *topology, *submesh, *rules, *experts, *stages;
 };
+static const struct split one_device = {"local:1", "1,1", "standard:1,1", NULL, NULL};
 
-static struct numbers step_of(struct base_arena *arena, const struct base_json *row, const char *topology,
-                              const char *submesh, const char *rules)
+static struct sim_plan_text plan_of(struct base_arena *arena, const struct base_json *row, const struct split *split,
+                                    const char *learning_rate)
 {
-    static const char *const changes =
-        "{\"task_feature_lengths\":{\"targets\":16},\"batch_size\":8,\"optimizer\":\"sgd\",\"learning_rate\":0,"
-        "\"z_loss\":0,\"dtype\":\"float32\",\"remat_policy\":\"none\"}";
     const char *line;
-    const struct base_json *json;
     struct base_error error;
-    struct sim_plan_text text;
+    assert_ok(model_huggingface_line(arena, base_json_get(row, "config"), &line, &error), &error);
+    if (strstr(line, "num_experts=")) line = base_print(arena, "%s," NONE_DROPPED, line);
+    return (struct sim_plan_text){.values = {[SIM_MODEL] = line,
+                                             [SIM_TOPOLOGY] = split->topology,
+                                             [SIM_SUBMESH] = split->submesh,
+                                             [SIM_RULES] = split->rules,
+                                             [SIM_NUM_EXPERT_PARTITIONS] = split->experts,
+                                             [SIM_PIPELINE_STAGES] = split->stages,
+                                             [SIM_NUM_MICROBATCHES] = split->stages,
+                                             [SIM_TARGETS_LENGTH] = "16",
+                                             [SIM_BATCH_SIZE] = "8",
+                                             [SIM_OPTIMIZER] = "sgd",
+                                             [SIM_LEARNING_RATE] = learning_rate,
+                                             [SIM_Z_LOSS] = "0",
+                                             [SIM_DTYPE] = "float32",
+                                             [SIM_REMAT_POLICY] = "none"}};
+}
+
+static void check_step(struct base_arena *arena, const struct base_json *row)
+{
+    struct base_error error;
     struct rig rig;
     struct exec_data data;
     struct exec_batch batch;
-    assert_ok(model_huggingface_line(arena, base_json_get(row, "config"), &line, &error), &error);
-    assert_ok(base_json_parse(arena, changes, strlen(changes), &json, &error), &error);
-    assert_ok(sim_plan_from_json(arena, json, &text, &error), &error);
-    text.values[SIM_MODEL] = strstr(line, "num_experts=") ? base_print(arena, "%s," NONE_DROPPED, line) : line;
-    text.values[SIM_TOPOLOGY] = topology;
-    text.values[SIM_SUBMESH] = submesh;
-    text.values[SIM_RULES] = rules;
+    const struct sim_plan_text text = plan_of(arena, row, &one_device, "0");
     assert_ok(rig_begin_as(arena, &text, SIM_AS_EXECUTED, &rig, &error), &error);
     set_weights(arena, &rig);
     assert_ok(
@@ -83,54 +94,100 @@ static struct numbers step_of(struct base_arena *arena, const struct base_json *
     exec_data_batch(arena, &data, 0, 0, rig.plan.batch_size, &batch);
     exec_feed(&rig.machine, &batch);
     exec_step(&rig.machine);
-    const struct numbers made = {rig.machine.loss_sum / rig.machine.weight_sum, sqrt(rig.machine.gradient_square_sum)};
+    assert_near(rig.machine.loss_sum / rig.machine.weight_sum, base_json_get(row, "loss")->number, 1e-5);
+    assert_near(sqrt(rig.machine.gradient_square_sum), base_json_get(row, "gradient_norm")->number, 1e-5);
     sim_cache_free(rig.cache);
-    return made;
-}
-
-static void check_step(const struct base_json *row, struct numbers made, double tolerance)
-{
-    assert_near(made.loss, base_json_get(row, "loss")->number, tolerance);
-    assert_near(made.gradient_norm, base_json_get(row, "gradient_norm")->number, tolerance);
 }
 
 static void steps_are_those_of_transformers(struct base_arena *arena)
 {
+    int count = 0;
     for (const struct base_json *row = test_read_json(arena, "transformers_steps.json")->child; row; row = row->next) {
         struct base_arena own = {.exhausted = arena->exhausted};
         TEST_ROW("%s", base_json_get(row, "family")->string);
-        check_step(row, step_of(&own, row, "local:1", "1,1", "standard:1,1"), 1e-5);
+        check_step(&own, row);
+        base_arena_free(&own);
+        count++;
+    }
+    assert_int_equal(count, 23);
+}
+
+/* ---- on several devices ---- */
+
+enum { STEPS = 2 };
+struct outcome {
+    double loss[STEPS], gradient_norm[STEPS];
+};
+
+static int64_t bytes_of(const struct sim_collective_row *rows, int count)
+{
+    int64_t sum = 0;
+    for (int i = 0; i < count; i++) sum += rows[i].count * rows[i].bytes;
+    return sum;
+}
+
+/* Memory and what is sent are as predicted. */
+static struct outcome run(struct base_arena *arena, const struct base_json *row, const struct split *split)
+{
+    const struct exec_request request = {.steps = STEPS};
+    const struct sim_plan_text text = plan_of(arena, row, split, "1e-2");
+    struct sim_cache *cache = sim_cache_new(arena);
+    struct base_error error;
+    struct sim_plan plan;
+    struct sim_prediction predicted;
+    struct sim_detail detail = {.lists_collectives = true, .arena = arena};
+    struct exec_result result;
+    struct outcome out;
+    assert_ok(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_EXECUTED, &plan, &error), &error);
+    assert_ok(exec_run(arena, cache, &plan, &request, &result, &error), &error);
+    assert_ok(sim_predict(cache, &plan, &predicted, &detail, &error), &error);
+    assert_true(result.memory.peak_bytes == predicted.memory.peak_bytes);
+    assert_int_equal(result.collective_count, detail.collectives.count);
+    assert_true(bytes_of(result.collectives, result.collective_count) ==
+                bytes_of(detail.collectives.rows, detail.collectives.count));
+    memcpy(out.loss, result.loss, sizeof out.loss);
+    memcpy(out.gradient_norm, result.gradient_norm, sizeof out.gradient_norm);
+    sim_cache_free(cache);
+    return out;
+}
+
+/* By data, by heads and width, by both, with sharded parameters, by experts, by stages. */
+static void families_lose_the_same_on_any_mesh(struct base_arena *arena)
+{
+    static const struct split splits[] = {
+        {"local:2", "1,1", "standard:1,1", NULL, NULL},    {"local:2", "1,2", "standard:1,1", NULL, NULL},
+        {"local:4", "1,2", "standard:2,2", NULL, NULL},    {"local:8", "1,1", "zero3", NULL, NULL},
+        {"local:8", "1,2", "standard:1,1", NULL, NULL},    {"local:4", "1,1", "standard_moe:1,1", "4", NULL},
+        {"local:8", "1,2", "standard_moe:1,1", "2", NULL}, {"local:2", NULL, "standard:1,1", NULL, "2"},
+    };
+    for (const struct base_json *row = test_read_json(arena, "transformers_steps.json")->child; row; row = row->next) {
+        const struct base_json *config = base_json_get(row, "config");
+        const bool one_key = base_json_get(config, "multi_query"),
+                   sparse = base_json_get(config, "num_experts_per_tok");
+        struct base_arena own = {.exhausted = arena->exhausted};
+        TEST_ROW("%s", base_json_get(row, "family")->string);
+        const struct outcome one = run(&own, row, &one_device);
+        for (int i = 0; i < BASE_COUNT(splits); i++) {
+            const struct split *s = &splits[i];
+            if (one_key && s->submesh && !strcmp(s->submesh, "1,2")) continue; /* it cannot be shared */
+            if (s->experts && !sparse) continue;
+            TEST_ROW("%s on %s, %s, %s, experts %s, stages %s", base_json_get(row, "family")->string, s->topology,
+                     s->submesh ? s->submesh : "-", s->rules, s->experts ? s->experts : "1",
+                     s->stages ? s->stages : "1");
+            const struct outcome several = run(&own, row, s);
+            assert_near(several.loss[0], one.loss[0], 1e-6);
+            for (int step = 0; step < STEPS && !s->experts; step++) { /* T5X scales experts' gradients by their parts */
+                assert_near(several.loss[step], one.loss[step], 1e-6);
+                assert_near(several.gradient_norm[step], one.gradient_norm[step], 1e-5);
+            }
+        }
         base_arena_free(&own);
     }
 }
 
-/* The same step of several devices: by data, by heads and width, by both, with sharded activations and parameters. */
-static void sharded_steps_are_those_of_one_device(struct base_arena *arena)
-{
-    static const struct {
-        const char *topology, *submesh, *rules;
-    } splits[] = {
-        {"local:2", "1,1", "standard:1,1"}, {"local:2", "1,2", "standard:1,1"}, {"local:4", "1,2", "standard:2,2"},
-        {"local:8", "1,1", "zero3"},        {"local:8", "1,2", "standard:1,1"},
-    };
-    for (const struct base_json *row = test_read_json(arena, "transformers_steps.json")->child; row; row = row->next)
-        for (int i = 0; i < BASE_COUNT(splits); i++) {
-            if (base_json_get(base_json_get(row, "config"), "multi_query") && !strcmp(splits[i].submesh, "1,2"))
-                continue; /* two devices cannot share its one head of keys */
-            struct base_arena own = {.exhausted = arena->exhausted};
-            TEST_ROW("%s on %s, %s, %s", base_json_get(row, "family")->string, splits[i].topology, splits[i].submesh,
-                     splits[i].rules);
-            const struct numbers one = step_of(&own, row, "local:1", "1,1", "standard:1,1"),
-                                 several = step_of(&own, row, splits[i].topology, splits[i].submesh, splits[i].rules);
-            assert_near(several.loss, one.loss, 1e-6);
-            assert_near(several.gradient_norm, one.gradient_norm, 1e-5);
-            base_arena_free(&own);
-        }
-}
-
 static const struct test tests[] = {
     TEST(steps_are_those_of_transformers),
-    TEST(sharded_steps_are_those_of_one_device),
+    TEST(families_lose_the_same_on_any_mesh),
 };
 
 int main(int argument_count, char **arguments)
