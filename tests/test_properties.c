@@ -316,7 +316,7 @@ static const struct {
     {"faster links change no memory", more_link, same_memory, true, 0},
     {"one device needs no less memory", one_device, no_less_alone, false, 500},
     {"more memory turns no fit into a refusal", more_memory, fits_still, true, 0},
-    {"a batch twice as large takes no less", twice_the_batch, no_less, false, 2000},
+    {"a batch twice as large takes no less", twice_the_batch, no_less, false, 1000},
     {"remat full needs no more memory than none", remat_full, hardly_more_memory, false, 4000},
     {"remat full is hardly faster than none", remat_full, recomputing_is_hardly_faster, false, 1000},
     {"more microbatches need no more memory", twice_the_microbatches, no_more_of_microbatches, false, 2000},
