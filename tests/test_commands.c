@@ -468,7 +468,7 @@ static const struct hostile {
      "/dev/zero: is larger than"},
     {"$M predict --topology v4-8 --batch-size 8 --task-feature-lengths 64 --model $(head -c 100000 /dev/zero | tr "
      "'\\0' x)",
-     3, "model: longer than 511 bytes"},
+     3, "model: longer than 1023 bytes"},
     {"$M predict " PLAN " --learning-rate nan", 3, "--learning-rate: \"nan\" is not a number"},
     {"$M predict " PLAN " --learning-rate 1e999", 3, "--learning-rate"},
     {"$M predict " PLAN " --num-partitions 0x2", 3, "--num-partitions: \"0x2\" is not a whole number"},
