@@ -172,7 +172,7 @@ static void add_row(struct grid *g, const char *series)
     base_json_member_int(&g->w, "batch_size", plan.batch_size);
     base_json_member_double(&g->w, "tokens_per_s", p.tokens_per_s);
     base_json_member_int(&g->w, "peak_bytes", p.memory.peak_bytes);
-    base_json_member_int(&g->w, "capacity_bytes", p.memory.capacity_bytes);
+    base_json_member_int(&g->w, "available_bytes", (int64_t)sim_limit_bytes(&p));
     base_json_member_bool(&g->w, "fits", p.fits);
     base_json_member_bool(&g->w, "asked",
                           plan.batch_size == g->batch_size && plan.num_microbatches == g->num_microbatches &&

@@ -53,8 +53,7 @@ static enum base_status read_rows(struct base_arena *arena, const struct plots_r
                        *base_json_string(item, "topology", "") ? ", batch " : "batch ",
                        base_json_real(item, "batch_size"), "", s->name, plots_amount(arena, PLOTS_COUNT, tokens),
                        plots_amount(arena, PLOTS_GIB, base_json_real(item, "peak_bytes")),
-                       plots_amount(arena, PLOTS_GIB, base_json_real(item, "capacity_bytes")),
-                       fits ? "" : ": does not fit")};
+                       plots_amount(arena, PLOTS_GIB, plots_available_bytes(item)), fits ? "" : ": does not fit")};
         g->point_count++;
         g->low_x = fmin(g->low_x, at), g->high_x = fmax(g->high_x, at), g->high_y = fmax(g->high_y, tokens);
         g->low_y = fmin(g->low_y, tokens);

@@ -30,7 +30,7 @@ struct chart {
     const char **names;           /* [moment] of operations */
     const char *whole;            /* "step", or "answer" */
     bool used[LAYERS];            /* unused layers have no name: inference has no optimizer */
-    double step_s, capacity_bytes, peak_bytes, highest_bytes;
+    double step_s, available_bytes, peak_bytes, highest_bytes;
     int peak; /* moment */
     struct plots_frame frame;
 };
@@ -89,16 +89,16 @@ static enum base_status read_chart(const struct plots_request *r, struct chart *
     const struct base_json *memory = base_json_find(r->document, "memory", BASE_JSON_OBJECT);
     BASE_TRY(read_moments(r, c, error));
     c->whole = plots_whole(r->document, &c->step_s);
-    c->capacity_bytes = base_json_real(memory, "capacity_bytes");
+    c->available_bytes = plots_available_bytes(memory);
     c->peak_bytes = base_json_real(memory, "peak_bytes");
-    if (!(c->step_s > 0) || !(c->capacity_bytes > 0) || !(c->peak_bytes > 0))
+    if (!(c->step_s > 0) || !(c->available_bytes > 0) || !(c->peak_bytes > 0))
         return base_fail(error, BASE_INPUT,
                          "%s: time.step_s, memory.capacity_bytes and memory.peak_bytes above 0 are "
                          "needed",
                          r->path);
     for (int i = 0; i < c->count; i++)
         if (total_at(c, i, LAYERS) > total_at(c, c->peak, LAYERS)) c->peak = i;
-    c->highest_bytes = fmax(fmax(c->peak_bytes, c->capacity_bytes), total_at(c, c->peak, LAYERS));
+    c->highest_bytes = fmax(fmax(c->peak_bytes, c->available_bytes), total_at(c, c->peak, LAYERS));
     return BASE_OK;
 }
 
@@ -174,10 +174,10 @@ static void draw_names(struct plots_canvas *canvas, const struct chart *c)
 
 static void draw_capacity(struct plots_canvas *canvas, const struct chart *c)
 {
-    double y = plots_axis_px(&c->frame.y, c->capacity_bytes);
+    double y = plots_axis_px(&c->frame.y, c->available_bytes);
     plots_line(canvas, left_px, y, c->frame.x.to_px, y, capacity_look);
     const char *words =
-        base_print(canvas->arena, "capacity %s", plots_amount(canvas->arena, PLOTS_GIB, c->capacity_bytes));
+        base_print(canvas->arena, "available %s", plots_amount(canvas->arena, PLOTS_GIB, c->available_bytes));
     const double width = plots_text_width(PLOTS_SMALL, words), height = plots_line_height(PLOTS_SMALL);
     /* the excess would lie below the words */
     plots_rect(canvas, (struct plots_box){c->frame.x.to_px - width - 3, y - 9 - height / 2, width + 3, height},
@@ -235,7 +235,7 @@ static double draw_keys(struct plots_canvas *canvas, const struct chart *c, doub
 static const char *title_of(const struct chart *c, bool fits)
 {
     const char *peak = plots_amount(c->arena, PLOTS_GIB, c->peak_bytes),
-               *rest = plots_amount(c->arena, PLOTS_GIB, fabs(c->capacity_bytes - c->peak_bytes));
+               *rest = plots_amount(c->arena, PLOTS_GIB, fabs(c->available_bytes - c->peak_bytes));
     return base_print(c->arena, "Memory peaks at %s %.0f %% into the %s: %s %s", peak,
                       100 * c->at_s[c->peak] / c->step_s, c->whole, rest, fits ? "stay free" : "over");
 }
@@ -245,8 +245,7 @@ static enum base_status draw_stages(struct base_arena *arena, const struct plots
                                     const struct base_json *stages, struct plots_picture *out, struct base_error *error)
 {
     struct plots_canvas canvas = plots_canvas_of(arena, request);
-    const double capacity =
-        base_json_real(base_json_find(request->document, "memory", BASE_JSON_OBJECT), "capacity_bytes");
+    const double capacity = plots_available_bytes(base_json_find(request->document, "memory", BASE_JSON_OBJECT));
     struct plots_bar *bars = base_new(arena, struct plots_bar, stages->count);
     int count = 0, worst = 0;
     for (const struct base_json *item = stages->child; item; item = item->next, count++) {
@@ -272,7 +271,7 @@ static enum base_status draw_stages(struct base_arena *arena, const struct plots
                              plots_answer_words(arena, request->document));
     canvas.height_px = plots_put_bars(
         &canvas, y + 8, bars, count, PLOTS_GIB, "memory of a device at its peak",
-        &(struct plots_bar){.amount = base_print(arena, "capacity %s", plots_amount(arena, PLOTS_GIB, capacity)),
+        &(struct plots_bar){.amount = base_print(arena, "available %s", plots_amount(arena, PLOTS_GIB, capacity)),
                             .value = capacity,
                             .look = capacity_look});
     return plots_finish(&canvas, request->format, count, out, error);
@@ -287,7 +286,7 @@ enum base_status plots_memory(struct base_arena *arena, const struct plots_reque
                            *stages = pipeline ? base_json_find(pipeline, "stage_peak_bytes", BASE_JSON_ARRAY) : NULL;
     if (stages && stages->count) return draw_stages(arena, request, stages, out, error);
     BASE_TRY(read_chart(request, &c, error));
-    double top = plots_heading(&canvas, title_of(&c, c.peak_bytes <= c.capacity_bytes),
+    double top = plots_heading(&canvas, title_of(&c, c.peak_bytes <= c.available_bytes),
                                plots_answer_words(arena, request->document));
     top = plots_paragraph(&canvas, PLOTS_MARGIN_PX, top + 6, plots_width(&canvas) - 2 * PLOTS_MARGIN_PX, 2, PLOTS_SMALL,
                           PLOTS_INK, base_print(arena, "at the peak: %s", c.names[c.peak]));

@@ -60,7 +60,7 @@ static enum base_status read_front(struct base_arena *arena, const struct plots_
         const struct base_json *plan = base_json_find(item, "plan", BASE_JSON_OBJECT);
         const char *words = batches ? plots_batch_and_plan_words(arena, plan) : plots_plan_words(arena, plan);
         *p = (struct point){words, base_json_real(item, "tokens_per_s"), base_json_real(item, "peak_bytes"), 0, 0};
-        front->capacity_bytes = base_json_real(item, "capacity_bytes");
+        front->capacity_bytes = plots_available_bytes(item);
         if (!(p->tokens_per_s > 0) || !(p->peak_bytes > 0) || !(front->capacity_bytes > 0))
             return base_fail(error, BASE_INPUT,
                              "%s: pareto[%d]: tokens_per_s, peak_bytes and capacity_bytes above 0 are needed", r->path,
@@ -113,7 +113,7 @@ static void draw_capacity(struct plots_canvas *canvas, const struct front *f)
     double capacity = plots_axis_px(&f->frame.x, f->capacity_bytes);
     plots_line(canvas, capacity, y->from_px, capacity, y->to_px - 6, capacity_look);
     plots_text(canvas, fmin(capacity, plots_width(canvas) - PLOTS_MARGIN_PX), y->to_px - 14, PLOTS_RIGHT, PLOTS_SMALL,
-               PLOTS_ALARM, base_print(canvas->arena, "capacity %s", base_bytes(f->capacity_bytes)));
+               PLOTS_ALARM, base_print(canvas->arena, "available %s", base_bytes(f->capacity_bytes)));
 }
 
 /* The headroom of the search: the last share of memory, which a prediction's own error may take. */

@@ -78,6 +78,12 @@ static const char *model_words(struct base_arena *arena, const char *model)
     return length ? base_print(arena, "%s,…", base_copy_bytes(arena, clean, length)) : clean;
 }
 
+double plots_available_bytes(const struct base_json *memory)
+{
+    const double available_bytes = base_json_real(memory, "available_bytes");
+    return available_bytes > 0 ? available_bytes : base_json_real(memory, "capacity_bytes");
+}
+
 /* Keys of the plan that distinguish two answers; usual values are omitted. */
 const char *plots_answer_words(struct base_arena *arena, const struct base_json *document)
 {

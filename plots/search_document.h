@@ -10,6 +10,8 @@ enum base_status plots_search_check(struct base_arena *arena, const struct plots
                                     const char **subtitle, struct base_error *error);
 /* "t5_1_0_11B on v4-512, data 16 x model 16, batch 896, …": an answer's subject, from its plan and mesh. */
 const char *plots_answer_words(struct base_arena *arena, const struct base_json *document);
+/* What a plan may fill of a device, of a "memory" or of a plan in a list: older answers have the capacity alone. */
+double plots_available_bytes(const struct base_json *memory);
 /* Subject of a timeline: "step", or "answer" with several decode steps; and its duration (NAN: unknown). */
 const char *plots_whole(const struct base_json *document, double *whole_s);
 struct plots_canvas plots_canvas_of(struct base_arena *arena, const struct plots_request *request);

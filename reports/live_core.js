@@ -21,6 +21,9 @@ const found = held && !held.document.time ? held.document : null;
 const entries = !found ? [] : (found.plans || found.topologies || found.answers || []).map((e) => ({ name: e.name || e.topology, plan: e.plan, answer: e.prediction || e })).filter((e) => e.plan && e.answer.time);
 if (new Set(entries.map((e) => e.plan.topology)).size > 1) for (const e of entries) e.name = e.name || e.plan.topology;
 
+/* What a plan may fill of a device: less than its capacity where the runtime keeps some. */
+const available = (memory) => memory.available_bytes ?? memory.capacity_bytes;
+
 /* ---- elements ---- */
 
 const put = (where, child) => { if (child !== null && child !== undefined) where.append(child); return where; };

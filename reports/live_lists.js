@@ -79,7 +79,7 @@ const priceWords = () => {
   return make("p", {}, [said("Cheapest", best((e) => e.answer.training.price)), said("Fastest", best((e) => -e.answer.throughput.tokens_per_s))]);
 };
 const drawLists = (d) => [d.search ? [make("h3", {}, `${entries.length ? `The best of ${count(d.search.space_count)} plans` : `None of ${count(d.search.space_count)} plans fits`}${d.search.proven_optimal ? ", proven" : ""}`), make("dl", { class: "facts" }, searchFacts.filter(([key]) => d.search[key] !== undefined && d.search[key] !== null).map(([key, said]) => fact(said, typeof d.search[key] === "number" && key.endsWith("_count") ? whole(d.search[key]) : cell(key, d.search[key]))))] : null,
-  entries.length ? listTable("Plans", entries.map((e) => ({ name: e.name, plan: e.plan, tokens_per_s: e.answer.throughput.tokens_per_s, step_s: e.answer.time.step_s, latency_s: e.answer.latency_s, peak_bytes: e.answer.memory.peak_bytes, capacity_bytes: e.answer.memory.capacity_bytes, fits: e.answer.fits, price: (e.answer.training || {}).price }))) : null,
+  entries.length ? listTable("Plans", entries.map((e) => ({ name: e.name, plan: e.plan, tokens_per_s: e.answer.throughput.tokens_per_s, step_s: e.answer.time.step_s, latency_s: e.answer.latency_s, peak_bytes: e.answer.memory.peak_bytes, capacity_bytes: available(e.answer.memory), fits: e.answer.fits, price: (e.answer.training || {}).price }))) : null,
   priceWords(),
   refusedEntries.length ? [make("h3", {}, "Refused"), table("refused", ["topology", "why"], refusedEntries)] : null,
   entries.length > 1 ? make("p", { class: "tools" }, entries.map((e, i) => button(e.name || `plan ${i + 1}`, () => take(planFrom(e.plan))))) : null,

@@ -20,7 +20,7 @@ const bar = (title, parts, of, format) => {
       make("div", { class: "stack", style: `width:${share(of.whole)}` }, parts.map((p) =>
         make("span", { style: `width:${(100 * p.size / sum).toFixed(2)}%;background:var(--${p.colour})`, title: `${p.name}: ${format(p.size)}` }))),
       of.hi > of.lo ? make("div", { class: "whisker", style: `left:${share(of.lo)};width:${share(of.hi - of.lo)}`, title: `90 %: ${format(of.lo)} to ${format(of.hi)}` }) : null,
-      end ? make("div", { class: end < 0.3 * most ? "line early" : "line", style: `left:${share(end)}` }, make("span", {}, "capacity " + format(end))) : null,
+      end ? make("div", { class: end < 0.3 * most ? "line early" : "line", style: `left:${share(end)}` }, make("span", {}, "available " + format(end))) : null,
     ]),
     far ? make("p", { class: "note" }, `of ${format(of.line)}`) : null,
     make("ul", { class: "key" }, parts.map((p) => make("li", {}, [make("i", { style: `background:var(--${p.colour})` }), `${p.name} `, make("b", {}, format(p.size))]))),
@@ -44,9 +44,9 @@ const speedFacts = (d, before) => {
 const headline = (d) => {
   if (d.mode) return `${d.scores.length} example${d.scores.length === 1 ? "" : "s"}, ${count(d.throughput.tokens_per_s)} tokens/s, measured here`;
   if (d.loss) return `Measured: ${count(d.throughput.tokens_per_s)} target tokens/s in ${bytes(d.memory.peak_bytes)} of each device`;
-  const m = d.memory, missing = m.missing_bytes ?? m.peak_bytes - m.capacity_bytes;
-  if (d.fits) return `It fits${d.tight ? ", but it is tight" : ""}: ${bytes(m.peak_bytes)} of ${bytes(m.capacity_bytes)}${d.tight_reason ? `; ${d.tight_reason}` : ""}`;
-  const lacks = [missing > 0 ? `${bytes(missing)} more than the ${bytes(m.capacity_bytes)} of a device` : null,
+  const m = d.memory, missing = m.missing_bytes ?? m.peak_bytes - available(m);
+  if (d.fits) return `It fits${d.tight ? ", but it is tight" : ""}: ${bytes(m.peak_bytes)} of ${bytes(available(m))}${d.tight_reason ? `; ${d.tight_reason}` : ""}`;
+  const lacks = [missing > 0 ? `${bytes(missing)} more than the ${bytes(available(m))} of a device` : null,
     m.missing_host_bytes > 0 ? `${bytes(m.missing_host_bytes)} more than the host has for each device` : null].filter((what) => what);
   return `It does not fit${lacks.length ? ": " : ""}${lacks.join(", and ")}`;
 };
@@ -84,7 +84,7 @@ const drawVerdict = (d, pin) => {
         : d.fits_probability_frac === undefined || d.fits_probability_frac === null ? null : fact("likely to fit", percent(d.fits_probability_frac), d.confidence && d.confidence.includes("uncalibrated") ? "uncalibrated" : null),
     ]),
     make("h3", {}, "Memory of a device at the peak"),
-    bar("Memory of a device", partsOf(m, memoryParts), { whole: m.peak_bytes, line: m.capacity_bytes, lo: (m.peak_interval_bytes || [])[0], hi: (m.peak_interval_bytes || [])[1], ghost: before && before.memory.peak_bytes }, bytes),
+    bar("Memory of a device", partsOf(m, memoryParts), { whole: m.peak_bytes, line: available(m), lo: (m.peak_interval_bytes || [])[0], hi: (m.peak_interval_bytes || [])[1], ghost: before && before.memory.peak_bytes }, bytes),
     make("h3", {}, "Time of a step"),
     bar("Time of a step", partsOf(t, timeParts), { whole: t.step_s, lo: (t.step_interval_s || [])[0], hi: (t.step_interval_s || [])[1], ghost: before && before.time.step_s }, seconds),
     remedies(d),
@@ -96,7 +96,7 @@ const drawVerdict = (d, pin) => {
 
 /* A row of the answer with its totals at hand. */
 const neighbour = (n) => !n.answer ? n : { ...n, now: held ? n.value === (plan[optionOf[n.key]] ?? (n.now ? n.value : null)) : n.now, fits: n.answer.fits, tokens_per_s: n.answer.throughput.tokens_per_s,
-  peak_bytes: n.answer.memory.peak_bytes, capacity_bytes: n.answer.memory.capacity_bytes };
+  peak_bytes: n.answer.memory.peak_bytes, capacity_bytes: available(n.answer.memory) };
 
 const strip = make("div", { class: "strip", "aria-live": "off" });
 const neighbourSaid = (n, now) => n.refused ? `${n.value}: refused: ${n.refused}`

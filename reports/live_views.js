@@ -69,14 +69,14 @@ const drawStages = (pipeline, capacity, step, buffers) => {
     return true;
   });
   return make("section", {}, [make("h3", {}, `Memory of each stage: at most ${+stages[0].most.toFixed(1)} microbatches in flight on the first, ${+stages.at(-1).most.toFixed(1)} on the last`), make("figure", {}, chart),
-    keyList([["weights, state and what else stays", "parameters"], ["microbatches in flight, the running pass", "activations"], [`capacity ${bytes(capacity)}`, "ink"]]), said]);
+    keyList([["weights, state and what else stays", "parameters"], ["microbatches in flight, the running pass", "activations"], [`available ${bytes(capacity)}`, "ink"]]), said]);
 };
 const drawMemory = (d) => {
   const m = d.memory_timeline, pipeline = d.pipeline, buffers = bufferTable(d);
-  const stages = pipeline && pipeline.stage_peak_bytes ? drawStages(pipeline, d.memory.capacity_bytes, d.time.step_s, buffers) : null;
+  const stages = pipeline && pipeline.stage_peak_bytes ? drawStages(pipeline, available(d.memory), d.time.step_s, buffers) : null;
   if (!m || !m.at_s || !m.at_s.length) return [stages, make("p", {}, `The peak is at ${d.memory.peak_at}.`), buffers.box];
   const parts = memoryParts.filter(([key]) => m[key] && m[key].some((b) => b > 0)), width = wide(), height = 260, left = 62, right = 12, top = 16, bottom = 30;
-  const step = Math.max(...m.at_s) || 1, highest = Math.max(...m.at_s.map((_, i) => memoryParts.reduce((sum, [key]) => sum + (m[key] ? m[key][i] : 0), 0))), most = 1.06 * Math.max(d.memory.capacity_bytes, highest);
+  const step = Math.max(...m.at_s) || 1, highest = Math.max(...m.at_s.map((_, i) => memoryParts.reduce((sum, [key]) => sum + (m[key] ? m[key][i] : 0), 0))), most = 1.06 * Math.max(available(d.memory), highest);
   const x = (s) => left + (width - left - right) * s / step, y = (b) => height - bottom - (height - top - bottom) * b / most;
   const base = m.at_s.map(() => 0), order = ["reserved_bytes", ...parts.map(([key]) => key).filter((key) => key !== "reserved_bytes")];
   const areas = order.filter((key) => m[key]).map((key) => {
@@ -95,20 +95,20 @@ const drawMemory = (d) => {
       parts.map(([key, name]) => `${name} ${bytes(m[key][i])}`).join(", "));
   };
   const nearest = (s) => m.at_s.reduce((best, at, i) => Math.abs(at - s) < Math.abs(m.at_s[best] - s) ? i : best, 0);
-  const capacity = d.memory.capacity_bytes, level = (b, kind) => draw("line", { class: kind, x1: left, x2: width - right, y1: y(b), y2: y(b) });
+  const capacity = available(d.memory), level = (b, kind) => draw("line", { class: kind, x1: left, x2: width - right, y1: y(b), y2: y(b) });
   const apart = capacity * Math.max(0.25, 2 ** Math.ceil(Math.log2(most / capacity / 8))), ticks = [...Array(Math.floor(most / apart) + 1).keys()].map((i) => [text(left - 6, y(i * apart) + 4, bytes(i * apart), { "text-anchor": "end" }), level(i * apart, "grid")]);
   const chart = svg(width, height, `Memory over a step: the peak is ${bytes(base[peak])}, at ${d.memory.peak_at}`, [ticks, areas, level(capacity, "capacity"), pointer,
     text(left, height - 8, "0"), text(width - right, height - 8, seconds(step), { "text-anchor": "end" }), text(x(m.at_s[peak]), top - 4, "peak", { "text-anchor": x(m.at_s[peak]) > width / 2 ? "end" : "start" })]);
   looked(chart, width, left, right, step, (s) => look(nearest(s)), (by) => { if (by) look(Math.max(0, Math.min(m.at_s.length - 1, at + by))); return by; });
   look(peak);
   const differs = Math.abs(base[peak] / d.memory.peak_bytes - 1) > 0.005;
-  return [make("h3", {}, `The peak is at ${d.memory.peak_at}`), differs ? make("p", { class: "note" }, `The curve adds up live tensors, operation after operation. The compiler's own layout needs ${bytes(d.memory.peak_bytes)}.`) : null, make("figure", {}, chart), keyList([...parts.map(([, name, colour]) => [name, colour]), [`capacity ${bytes(capacity)}`, "ink"]]), said, stages, buffers.box];
+  return [make("h3", {}, `The peak is at ${d.memory.peak_at}`), differs ? make("p", { class: "note" }, `The curve adds up live tensors, operation after operation. The compiler's own layout needs ${bytes(d.memory.peak_bytes)}.`) : null, make("figure", {}, chart), keyList([...parts.map(([, name, colour]) => [name, colour]), [`available ${bytes(capacity)}`, "ink"]]), said, stages, buffers.box];
 };
 const stageBars = (pipeline, capacity) => {
   const most = 1.04 * Math.max(capacity, ...pipeline.stage_peak_bytes), share = (b) => (100 * b / most).toFixed(1) + "%";
   return make("section", {}, [make("h3", {}, "Memory of each stage at its peak"), make("div", { class: "limited" }, [pipeline.stage_peak_bytes.map((b, i) =>
     make("div", { class: "line-bar" }, [make("span", {}, `stage ${i}`), make("div", {}, [make("i", { style: `width:${share(b)}`, class: b > capacity ? "over" : null }), make("u", { style: `left:${share(capacity)}` })]), make("b", {}, bytes(b))])),
-  make("div", { class: "line-bar note" }, [make("span"), make("div", {}, make("span", { class: "at", style: `right:${(100 - 100 * capacity / most).toFixed(1)}%` }, "capacity " + bytes(capacity))), make("b")])])]);
+  make("div", { class: "line-bar note" }, [make("span"), make("div", {}, make("span", { class: "at", style: `right:${(100 - 100 * capacity / most).toFixed(1)}%` }, "available " + bytes(capacity))), make("b")])])]);
 };
 
 /* ---- time: operations by block, on the device and on its links ---- */

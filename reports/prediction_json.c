@@ -20,6 +20,7 @@ static void put_memory(struct base_json_writer *w, const struct reports_predicti
     const struct sim_memory *m = &p->memory;
     base_json_member_open(w, "memory", '{');
     base_json_put_fields(w, sim_memory_fields, SIM_MEMORY_FIELD_COUNT, m);
+    base_json_member_int(w, "available_bytes", (int64_t)sim_limit_bytes(p));
     base_json_member_string(w, "peak_at", m->peak_at);
     if (m->cache_bytes) base_json_member_int(w, "cache_bytes", m->cache_bytes);
     if (m->argument_bytes) base_json_member_int(w, "argument_bytes", m->argument_bytes);

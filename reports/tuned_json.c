@@ -13,6 +13,7 @@ static void put_found(struct base_json_writer *w, const struct reports_tuned *r,
     if (p->tokens_per_s > 0) base_json_member_double(w, "tokens_per_s", p->tokens_per_s);
     base_json_member_int(w, "peak_bytes", (int64_t)tuner_needed_bytes(p));
     base_json_member_int(w, "capacity_bytes", p->memory.capacity_bytes);
+    base_json_member_int(w, "available_bytes", (int64_t)sim_limit_bytes(p));
     if (p->memory.rematerialized_layer_count)
         base_json_member_int(w, "rematerialized_layer_count", p->memory.rematerialized_layer_count);
 }

@@ -76,7 +76,7 @@ class Prediction(Answer):
     def __repr__(self) -> str:
         plan, gib = self.plan() or {}, 1 << 30
         return (f"<{plan.get('model')} on {plan.get('topology')}: {self.step_s:.4g} s a step, {self.tokens_per_s:,.0f} tokens/s, "
-                f"{self.peak_bytes / gib:.2f} of {self.capacity_bytes / gib:.2f} GiB, {'fits' if self.fits else 'does not fit'}>")
+                f"{self.peak_bytes / gib:.2f} of {self.available_bytes / gib:.2f} GiB, {'fits' if self.fits else 'does not fit'}>")
 
     @property
     def fits(self) -> bool:
@@ -103,6 +103,11 @@ class Prediction(Answer):
     @property
     def capacity_bytes(self) -> int:
         return int(self["memory"]["capacity_bytes"])
+
+    @property
+    def available_bytes(self) -> int:
+        """Of the capacity, what a plan may fill."""
+        return int(self["memory"].get("available_bytes", self.capacity_bytes))
 
     def plot(self, kind: str = "memory") -> "Picture":
         """A chart of it: memory, time, operations, roofline. The question is asked again with its detail."""

@@ -189,10 +189,14 @@ enum base_status sim_version_unsaid(struct base_arena *arena, const struct sim_p
     for (int row = 0; row < table->row_count; row++) /* the newest stands last */
         if (!strcmp(base_table_value(table, row, "constant"), "traits") &&
             is_of(row, software, platform, base_table_value(table, row, "version")))
-            *out = base_print(arena,
-                              "%.40s is modelled as of its published runs; use --software-version '%s' for the release "
-                              "measured since",
-                              software, base_table_value(table, row, "version"));
+            *out =
+                base_print(arena,
+                           "%s%.40s is modelled as of its published runs; use --software-version '%s' for the release "
+                           "measured since",
+                           sim_key_is_given(text, SIM_SOFTWARE)
+                               ? ""
+                               : "no software is given (--software torchtitan, transformers, megatron …): ",
+                           software, base_table_value(table, row, "version"));
     return BASE_OK;
 }
 
