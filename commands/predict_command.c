@@ -79,6 +79,18 @@ static enum base_status read_moment(const struct base_arguments *arguments, cons
     return BASE_OK;
 }
 
+static enum base_status check_moment(const struct sim_plan *plan, const struct sim_prediction *prediction, double at_s,
+                                     bool is_known, struct base_error *error)
+{
+    const double whole_s = sim_whole_s(plan, prediction);
+    if (!is_known)
+        return base_fail(error, BASE_INPUT,
+                         "--buffers-at: memory over time is not known of this plan, whose layout is static or whose "
+                         "step is very long; use --peak");
+    if (at_s <= whole_s) return BASE_OK;
+    return base_fail(error, BASE_INPUT, "--buffers-at: the step ends at %s; use a time before", base_seconds(whole_s));
+}
+
 static enum base_status answer(struct commands_context *context, const struct base_arguments *arguments,
                                const struct sim_plan_text *text, const struct sim_plan *plan,
                                const struct by_loads *loads, const struct sim_prediction *liveness,
@@ -93,6 +105,7 @@ static enum base_status answer(struct commands_context *context, const struct ba
     struct sim_moment moment = {0};
     bool asks;
     BASE_TRY(read_moment(arguments, plan, &asks, &moment, error));
+    const double asked_s = moment.at_s;
     bool detailed = context->page || base_argument(arguments, "--detail");
     struct sim_change changes[SIM_MOST_CHANGES];
     const char *trace = base_argument(arguments, "--trace");
@@ -105,10 +118,7 @@ static enum base_status answer(struct commands_context *context, const struct ba
                                 .peak = detailed || base_argument(arguments, "--peak") ? &peak : NULL,
                                 .arena = context->arena};
     BASE_TRY(sim_predict(context->cache, plan, &prediction, &detail, error));
-    if (asks && !moment.is_known)
-        return base_fail(error, BASE_INPUT,
-                         "--buffers-at: memory over time is not known of this plan, whose layout is static or whose "
-                         "step is very long; use --peak");
+    if (asks) BASE_TRY(check_moment(plan, &prediction, asked_s, moment.is_known, error));
     commands_warn_of_untold(context, context->arena, plan);
     BASE_TRY(commands_refuse_impossible(context, plan, &prediction, error));
     commands_warn_of_speed(context, plan, &prediction);

@@ -67,8 +67,9 @@ void commands_warn_of_untold(struct commands_context *context, struct base_arena
     if (unreplayed)
         commands_warn(context, base_print(arena,
                                           "PyTorch's allocations are not replayed for this %s: memory is that of live "
-                                          "tensors, plus the allocator's overhead by constants of %s",
-                                          unreplayed, plan->software));
+                                          "tensors, plus the allocator's overhead by constants of %s%s",
+                                          unreplayed, plan->software,
+                                          plan->expandable_segments ? "; expandable_segments has no effect" : ""));
 }
 
 /* Share of the peak rate of products in the plan's dtype; 0: no judgement, since a local device's rate is measured on

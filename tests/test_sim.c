@@ -1736,7 +1736,8 @@ static void advice_fits(struct base_arena *arena)
             for (const char *at = changes[c].what; (at = strstr(at, ", ")); at++) parts++;
             assert_true(again.fits && changes[c].prediction.fits);
             assert_near(again.tokens_per_s, changes[c].prediction.tokens_per_s, 1e-12);
-            assert_int_equal(changes[c].tight, again.free_bytes < 0.02 * (double)again.memory.capacity_bytes);
+            const struct sim_plan new_plan = checked(cache, arena, &changed, MODEL_STEP_TRAIN, SIM_AS_COMPILED);
+            assert_int_equal(changes[c].tight, sim_confidence_of(NULL, &new_plan, &again).tight);
             assert_int_equal(changes[c].count, parts);
             assert_in_range(parts, rows[i].fewest, rows[i].most);
             bool beyond = !text.values[SIM_SOFTWARE] && (strstr(changes[c].what, "optimizer_partitioning") ||

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-enum { LARGE_PAGES = 1 << 26 }; /* of an expandable segment's addresses: more than any device has */
+enum { LARGE_PAGES = 1 << 26 }; /* of an expandable segment's addresses */
 static const int64_t mebibyte = 1 << 20, least_bytes = 512, small_segment_bytes = 2 << 20,
                      large_segment_bytes = 20 << 20, own_segment_bytes = 10 << 20, segment_step_bytes = 2 << 20,
                      addresses_bytes = (int64_t)LARGE_PAGES * (20 << 20);
@@ -133,7 +133,7 @@ static int merged(struct sim_allocator *a, int block)
     return before;
 }
 
-/* The lowest block from which so many bytes are free or unmapped; there always is the segment's end. */
+/* The lowest block from which so many bytes are free or unmapped; -1: not even the segment's end has them. */
 static int first_with_room(const struct sim_allocator *a, int segment, int64_t bytes)
 {
     int from = -1;
@@ -200,6 +200,9 @@ static void unmap_free_pages(struct sim_allocator *a)
         }
 }
 
+static int new_segment(struct sim_allocator *a, int64_t bytes, int stream, int pool);
+
+/* A block of the stream's growing segment; where the addresses do not suffice, a segment of its own. */
 static int grown(struct sim_allocator *a, int64_t bytes, int stream, int pool)
 {
     int *segment = &a->segments[stream][pool];
@@ -210,10 +213,11 @@ static int grown(struct sim_allocator *a, int64_t bytes, int stream, int pool)
         *segment = new_block(a, addresses);
     }
     int from = first_with_room(a, *segment, bytes);
+    if (from < 0) return new_segment(a, bytes, stream, pool);
     const int64_t missing = bytes - (a->blocks[from].free ? a->blocks[from].bytes : 0);
     if (a->reserved_bytes + round_up(missing, page_bytes(pool)) > a->limit_bytes) {
         unmap_free_pages(a);
-        from = first_with_room(a, *segment, bytes);
+        from = first_with_room(a, *segment, bytes); /* at least where room was before */
     }
     return map_pages(a, from, bytes);
 }

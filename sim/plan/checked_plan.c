@@ -302,6 +302,7 @@ enum base_status sim_plan_check_whole(struct base_arena *arena, const struct sim
     BASE_TRY(sim_plan_check_lengths(plan, error));
     BASE_TRY(sim_plan_check_batch(plan, error));
     BASE_TRY(sim_plan_take_step(text, step, plan, error));
+    BASE_TRY(sim_plan_check_allocator(plan, error));
     BASE_TRY(sim_plan_read_compiler(plan, error));
     /* T5X's steps that do not train (evaluation, inference) take no microbatches and draw no dropout. Pipelines keep
      * their microbatches, since that is how a batch goes through the stages. */

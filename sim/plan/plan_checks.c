@@ -209,6 +209,17 @@ static bool shards_weights(const struct sim_plan *plan)
     return found;
 }
 
+/* Behind sim_plan_take_step: only training is replayed. */
+enum base_status sim_plan_check_allocator(const struct sim_plan *plan, struct base_error *error)
+{
+    if (!plan->expandable_segments || sim_replays_torch(plan)) return BASE_OK;
+    return base_fail(
+        error, BASE_INPUT,
+        "expandable_segments: acts on allocations of PyTorch that are replayed, and %s's are not; leave it "
+        "out, or train by software transformers, or torchtitan of a software_version from 0.1.0 on",
+        plan->software);
+}
+
 /* Parameters and moments in another dtype than float32 can be predicted and not run; only Adam has a first
  * moment. */
 enum base_status sim_plan_check_stored(const struct sim_plan *plan, struct base_error *error)
@@ -234,12 +245,6 @@ enum base_status sim_plan_check_stored(const struct sim_plan *plan, struct base_
                          "cpu_offload: is supported by DeepSpeed and FSDP, and %s lacks it; use software deepspeed, "
                          "fsdp or torchtitan, or none",
                          plan->software);
-    if (plan->expandable_segments && !sim_replays_torch(plan))
-        return base_fail(
-            error, BASE_INPUT,
-            "expandable_segments: acts on allocations of PyTorch that are replayed, and %s's are not; "
-            "leave it out, or use software transformers, or torchtitan of a software_version from 0.1.0 on",
-            plan->software);
     if (plan->cpu_offload && plan->pipeline.stages > 1)
         return base_fail(error, BASE_INPUT, "cpu_offload: is not modelled with pipeline stages; use none");
     if (plan->options.weight_dtype == MODEL_INT8 && !plan->options.lora_rank)

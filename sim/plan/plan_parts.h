@@ -10,6 +10,7 @@
 /* Chips without such products would be priced at some rate that they do not have. */
 enum base_status sim_plan_check_dtype(const struct sim_plan *plan, struct base_error *error);
 enum base_status sim_plan_check_stored(const struct sim_plan *plan, struct base_error *error);
+enum base_status sim_plan_check_allocator(const struct sim_plan *plan, struct base_error *error);
 enum base_status sim_plan_check_lengths(const struct sim_plan *plan, struct base_error *error);
 /* cuda_graphs.c: reads the scope of CUDA graphs, in Megatron-LM's terms. */
 enum base_status sim_plan_read_graphs(struct base_arena *arena, const char *text, struct sim_plan *plan,

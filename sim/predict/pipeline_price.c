@@ -248,11 +248,15 @@ static enum base_status price(struct sim_pipeline_prices *l, struct base_arena *
     BASE_TRY(sim_pipeline_begin_cost(l, 0, &config, &of_piece, p, error));
     BASE_TRY(price_memory(l, p, out, answer, error));
     total_time(l, answer->slowest_stage, out, answer);
+    out->host_bytes = sim_offloaded_bytes(p) / (double)p->sizes[MODEL_MICROBATCHES];
     if (detail) BASE_TRY(list_detail(l, answer->slowest_stage, detail, error));
     if (detail && detail->peak) BASE_TRY(list_stage_peak(l, answer->reported_stage, detail, error));
-    if (detail && detail->moment)
-        BASE_TRY(sim_list_stage_moment(l, &sim_workspace_of(l->cache)->one, answer->reported_stage, detail, error));
-    out->host_bytes = sim_offloaded_bytes(p) / (double)p->sizes[MODEL_MICROBATCHES];
+    if (detail && detail->moment) {
+        struct sim_cost_context *one =
+            &sim_workspace_of(l->cache)->one; /* the lists above left it at plans of theirs */
+        BASE_TRY(sim_pipeline_begin_cost(l, 0, &config, &of_piece, one, error));
+        BASE_TRY(sim_list_stage_moment(l, one, answer->reported_stage, detail, error));
+    }
     p->plan = plan; /* the previous plan is restored on return */
     return BASE_OK;
 }

@@ -71,7 +71,7 @@ static bool try_changes(struct trial *t, const struct atom *const *changed, int 
     bool is_t5x = !strcmp(plan.software, sim_plan_keys[SIM_SOFTWARE].fallback);
     t->found[t->found_count++] =
         (struct sim_change){words_of(t, changed, count), is_t5x ? sim_t5x_lacks(t->arena, &plan, t->plan) : NULL,
-                            !sim_leaves_free(&prediction, SIM_USUAL_HEADROOM_PERCENT / 100.0),
+                            sim_confidence_of(NULL, &plan, &prediction).tight,
                             count + (t->topology != NULL) + (t->batch != NULL) + (t->already ? 2 : 0), prediction};
     return true;
 }
@@ -106,6 +106,8 @@ static void add(struct trial *t, enum sim_key key, const char *value)
                *now = given   ? given
                       : usual ? usual
                               : sim_plan_keys[key].fallback;
+    for (int i = 0; i < t->atom_count; i++)
+        if (t->atoms[i].key == key && !strcmp(t->atoms[i].value, value)) return;
     if (t->atom_count < MOST_ATOMS && !(now && !strcmp(now, value)))
         t->atoms[t->atom_count++] = (struct atom){key, value};
 }
@@ -148,15 +150,32 @@ static void add_stages(struct trial *t)
         add(t, SIM_PIPELINE_STAGES, base_print(t->arena, "%lld", (long long)n));
 }
 
+/* Whether the software has a row of choices; T5X's words have none of their own. */
+static bool has_choices(const struct trial *t)
+{
+    return strcmp(t->plan->software, sim_plan_keys[SIM_SOFTWARE].fallback) != 0 &&
+           sim_software_choice(t->plan->software, sim_plan_keys[SIM_RULES].name, false);
+}
+
+/* Powers of two that divide the experts, where the software shares them out. */
+static void add_expert_parallel(struct trial *t)
+{
+    const int64_t experts = t->plan->config->experts.count;
+    const char *searched = sim_software_choice(t->plan->software, sim_plan_keys[SIM_EXPERT_PARALLEL].name, false);
+    for (int64_t n = 2; searched && *searched && n <= experts && experts % n == 0; n *= 2)
+        add(t, SIM_EXPERT_PARALLEL, base_print(t->arena, "%lld", (long long)n));
+}
+
 static void add_own(struct trial *t)
 {
     static const enum sim_key keys[] = {SIM_REMAT_POLICY,      SIM_OPTIMIZER,   SIM_OPTIMIZER_PARTITIONING,
                                         SIM_SEQUENCE_PARALLEL, SIM_CPU_OFFLOAD, SIM_RULES};
-    const char *software = t->plan->software, *rules = t->text->values[SIM_RULES];
-    const bool is_own = strcmp(software, sim_plan_keys[SIM_SOFTWARE].fallback) != 0 &&
-                        sim_software_choice(software, sim_plan_keys[SIM_RULES].name, false);
+    const bool is_own = has_choices(t);
+    const char *rules = t->text->values[SIM_RULES];
     if (!is_own) add_words(t);
-    if (!is_own || (rules && !strncmp(rules, "standard", strlen("standard")))) add_standard_rules(t);
+    /* Named meshes take rules of any set. */
+    if (!is_own || (t->plan->request.ici_mesh.count && rules && !strncmp(rules, "standard", strlen("standard"))))
+        add_standard_rules(t);
     if (sim_replays_torch(t->plan)) add(t, SIM_EXPANDABLE_SEGMENTS, "1");
     for (int i = 0; i < BASE_COUNT(keys) && is_own; i++)
         if (keys[i] != SIM_RULES || !t->already) add_choices(t, keys[i]);
@@ -322,7 +341,9 @@ static void try_experts(struct trial *t)
     struct sim_plan plan;
     struct base_error ignored;
     int64_t n = experts;
-    if (!experts || t->plan->request.ici_mesh.count || sim_key_is_given(&text, SIM_NUM_EXPERT_PARTITIONS)) return;
+    if (!experts || has_choices(t) || t->plan->request.ici_mesh.count ||
+        sim_key_is_given(&text, SIM_NUM_EXPERT_PARTITIONS))
+        return;
     text.values[SIM_RULES] = "standard_moe:1,1";
     for (; n > 1; n--) {
         text.values[SIM_NUM_EXPERT_PARTITIONS] = base_print(t->arena, "%lld", (long long)n);
@@ -382,6 +403,7 @@ enum base_status sim_changes_that_fit(struct sim_cache *cache, struct base_arena
     add_tiles(&trial);
     add_meshes(&trial);
     add_stages(&trial);
+    add_expert_parallel(&trial);
     try_here(&trial);
     try_experts(&trial);
     if (!trial.found_count) {
