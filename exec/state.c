@@ -59,16 +59,19 @@ int64_t exec_first_layer(const struct exec_machine *machine, enum model_size lay
     }
 }
 
-/* Layers of the whole model; the machine may run only some of them. */
+/* Blocks of layers of the whole model; the machine may run only some of them. */
 static int64_t layers_of_model(const struct exec_machine *machine, const struct model_tensor *tensor)
 {
     if (!machine->stage_chunk) return machine->sizes[tensor->layers];
     const struct model_config *config = machine->stages->plan->config;
     const int64_t dense = config->experts.first_dense_layers;
-    return tensor->layers == MODEL_ENCODER_LAYERS   ? config->num_encoder_layers
-           : tensor->layers == MODEL_DENSE_LAYERS   ? dense
-           : tensor->layers == MODEL_DECODER_LAYERS ? config->num_decoder_layers - dense
-                                                    : machine->sizes[tensor->layers];
+    switch (tensor->layers) {
+    case MODEL_ENCODER_LAYERS: return config->num_encoder_layers / model_layers_per_block(config, MODEL_ENCODER_STACK);
+    case MODEL_DENSE_LAYERS: return dense;
+    case MODEL_DECODER_LAYERS:
+        return (config->num_decoder_layers - dense) / model_layers_per_block(config, MODEL_DECODER_STACK);
+    default: return machine->sizes[tensor->layers];
+    }
 }
 
 static void add_array(struct list *list, int tensor_index, int64_t layer, int64_t layer_count)

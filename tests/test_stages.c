@@ -25,6 +25,9 @@ enum { STEPS = 3 };
 #define DECODER_EXPERTS                                                                                                \
     "decoder_only:emb_dim=24,num_heads=6,head_dim=4,mlp_dim=48,num_layers=4,vocab_size=96,mlp_activations=gelu,"       \
     "logits_via_embedding=1,num_experts=4,num_selected_experts=2,expert_mlp_dim=48,moe_every=2"
+#define SCANNED_EXPERTS                                                                                                \
+    "scalable_decoder_only:emb_dim=24,num_heads=6,head_dim=4,mlp_dim=48,num_layers=4,vocab_size=96,mlp_activations="   \
+    "gelu,logits_via_embedding=1,num_experts=4,num_selected_experts=2,expert_mlp_dim=48,moe_every=2"
 
 struct setting {
     const char *model, *topology, *partitions, *stages, *chunks, *schedule, *microbatches, *optimizer, *dtype, *remat,
@@ -49,6 +52,7 @@ static const struct setting settings[] = {
     {BOTH, "local:8", "2", "4", "1", "gpipe", "3", "adafactor", "float32", "minimal", "none", NULL, NULL},
     {EXPERTS, "local:4", "1", "4", "1", "1f1b", "3", "adamw", "float32", "none", "none", NULL, NULL},
     {DECODER_EXPERTS, "local:2", "1", "2", "1", "1f1b", "3", "adafactor", "float32", "none", "none", NULL, NULL},
+    {SCANNED_EXPERTS, "local:2", "1", "2", "1", "1f1b", "3", "adamw", "float32", "none", "none", NULL, NULL},
 };
 
 static struct sim_plan_text plan_of(const struct setting *s)
