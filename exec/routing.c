@@ -140,6 +140,7 @@ void exec_row_chosen_softmax(struct exec_row *row)
         int64_t best = -1;
         for (int64_t e = 0; e < row->n; e++)
             if (!signbit(out[e]) && (best < 0 || out[e] > out[best])) best = e;
+        if (best < 0) break; /* NaNs have signs, too: of a run that diverged */
         sum += out[best];
         out[best] = -out[best];
     }

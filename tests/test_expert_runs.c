@@ -3,6 +3,7 @@
 #include "exec/checkpoint.h"
 #include "exec/exec.h"
 #include "exec/kernels.h"
+#include "exec/row.h"
 #include "tests/numerics.h"
 #include "tests/rig.h"
 
@@ -177,6 +178,24 @@ static void gradients_are_those_of_differences(struct base_arena *arena)
     check_gradients(arena, model(arena, 4, 1, 2, 1, "experts_choose_masked", 0.5), "mlp.expert");
 }
 
+/* ---- gates ---- */
+
+/* x86's inf - inf is a NaN with its sign set, as of an expert that was chosen. */
+static void a_run_that_diverged_writes_no_gate_elsewhere(struct base_arena *arena)
+{
+    enum { EXPERTS = 4 };
+    const float logits[EXPERTS] = {-NAN, -NAN, -NAN, -NAN}, most = INFINITY, sum = NAN;
+    float gates[1 + EXPERTS] = {7};
+    const struct model_op op = {.of_chosen = true};
+    struct exec_machine machine = {.sizes = {[MODEL_SELECTED_EXPERTS] = 1}};
+    struct exec_row row = {
+        .machine = &machine, .op = &op, .in = {logits, &most, &sum}, .out = {gates + 1}, .n = EXPERTS};
+    (void)arena;
+    exec_row_chosen_softmax(&row);
+    assert_true(gates[0] == 7);
+    for (int e = 1; e <= EXPERTS; e++) assert_true(isnan(gates[e]));
+}
+
 /* ---- groups ---- */
 
 static void groups_are_those_of_flaxformer(struct base_arena *arena)
@@ -196,6 +215,7 @@ static const struct test tests[] = {
     TEST(steps_are_those_of_t5x),
     TEST(one_expert_equals_a_dense_layer),
     TEST(gradients_are_those_of_differences),
+    TEST(a_run_that_diverged_writes_no_gate_elsewhere),
     TEST(groups_are_those_of_flaxformer),
 };
 
