@@ -161,64 +161,6 @@ static enum base_status finish_experts(struct model_draft *draft, struct base_er
                      (long long)config->experts.selected, (long long)config->experts.count);
 }
 
-/* Latent attention needs all of its sizes, one value per head, and rotary positions. */
-static enum base_status refuse_latent(const struct model_draft *draft, struct base_error *error)
-{
-    static const enum key with[] = {QK_ROPE_HEAD_DIM, V_HEAD_DIM};
-    const struct model_config *config = &draft->config;
-    if (!has(draft, KV_LORA_RANK)) {
-        for (int key = Q_LORA_RANK; key <= V_HEAD_DIM; key++)
-            if (has(draft, (enum key)key))
-                return base_fail(error, BASE_INPUT, "%s: requires kv_lora_rank; set it, too",
-                                 model_config_keys[key].name);
-        return BASE_OK;
-    }
-    for (int i = 0; i < BASE_COUNT(with); i++)
-        if (!has(draft, with[i]))
-            return base_fail(error, BASE_INPUT, "%s: missing; kv_lora_rank requires it",
-                             model_config_keys[with[i]].name);
-    if (config->latent.rope_dim >= config->head_dim || config->latent.rope_dim % 2)
-        return base_fail(error, BASE_INPUT,
-                         "qk_rope_head_dim: %lld is no even part of head_dim %lld; head_dim counts both parts of a key",
-                         (long long)config->latent.rope_dim, (long long)config->head_dim);
-    if (config->scan_layers && config->num_kv_heads == config->num_heads && !config->qk_norm &&
-        !config->qk_norm_joined && config->position_encoding == MODEL_POSITION_ROTARY)
-        return BASE_OK;
-    return base_fail(error, BASE_INPUT,
-                     "kv_lora_rank: latent attention is supported for scalable_decoder_only with rotary positions and "
-                     "as many heads of keys as of queries, without qk_norm");
-}
-
-/* Rejects keys that have no meaning without another key. */
-static enum base_status refuse_features(const struct model_draft *draft, struct base_error *error)
-{
-    const struct model_config *config = &draft->config;
-    if (config->position_encoding == MODEL_POSITION_ROTARY && config->head_dim % 2)
-        return base_fail(error, BASE_INPUT,
-                         "head_dim: %lld is odd, and rotary positions turn one half of a head against the other; use "
-                         "an even one",
-                         (long long)config->head_dim);
-    if (config->rotary_dim > config->head_dim || config->rotary_dim % 2)
-        return base_fail(error, BASE_INPUT, "rotary_dim: %lld is no even part of head_dim %lld",
-                         (long long)config->rotary_dim, (long long)config->head_dim);
-    if (config->residual_scale > 0 && config->biases & (MODEL_BIAS_OUT | MODEL_BIAS_MLP))
-        return base_fail(error, BASE_INPUT, "residual_scale: is not modelled with biases of out or mlp; leave one out");
-    BASE_TRY(refuse_latent(draft, error));
-    if (config->parallel_norms && !config->parallel_block)
-        return base_fail(error, BASE_INPUT, "parallel_norms: requires parallel_block=1");
-    if (config->parallel_block && (config->norm_placement != MODEL_NORM_BEFORE || has(draft, NUM_EXPERTS)))
-        return base_fail(error, BASE_INPUT, "parallel_block: has its norm before, and no experts; leave %s out",
-                         has(draft, NUM_EXPERTS) ? "num_experts" : "norm_placement");
-    if (config->qk_norm && config->qk_norm_joined)
-        return base_fail(error, BASE_INPUT, "qk_norm_joined: replaces qk_norm; keep one");
-    if (config->sliding_window_every && !config->sliding_window)
-        return base_fail(error, BASE_INPUT, "sliding_window_every: requires sliding_window; set it, too");
-    if (config->num_positions && config->position_encoding != MODEL_POSITION_LEARNED)
-        return base_fail(error, BASE_INPUT,
-                         "num_positions: only learned positions have a table; use position_encoding=learned");
-    return BASE_OK;
-}
-
 static enum base_status finish(struct model_draft *draft, struct model_config *out, struct base_error *error)
 {
     struct model_config *config = &draft->config;
@@ -232,7 +174,7 @@ static enum base_status finish(struct model_draft *draft, struct model_config *o
             return base_fail(error, BASE_INPUT,
                              "%s: supported for decoder-only models alone; leave it out, or choose decoder_only",
                              model_config_keys[key].name);
-    BASE_TRY(refuse_features(draft, error));
+    BASE_TRY(model_config_check_features(draft, error));
     if (config->position_encoding == MODEL_POSITION_LEARNED && !config->num_positions)
         config->num_positions = GPT_POSITIONS;
     BASE_TRY(finish_experts(draft, error));

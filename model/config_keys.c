@@ -1,6 +1,7 @@
 /* The keys of a model: names, kinds, bounds and words; reads values into a draft. */
 #include "model/config_keys.h"
 
+#include <float.h>
 #include <string.h>
 
 /* flax.linen's function names, as in T5X's gin files. */
@@ -141,6 +142,19 @@ const char *model_config_bits_text(enum key key, unsigned bits, char *text, size
     return text;
 }
 
+/* A run computes in float32. */
+static enum base_status set_real(struct model_draft *draft, int key, const char *value, struct base_error *error)
+{
+    const struct model_config_key *row = &model_config_keys[key];
+    double number;
+    BASE_TRY(base_parse_double(value, row->name, 0, (double)row->high, &number, error));
+    if (number > 0 && number < (double)FLT_MIN)
+        return base_fail(error, BASE_INPUT, "%s: %.20s is below float32's smallest number, %g; use a larger one",
+                         row->name, value, (double)FLT_MIN);
+    memcpy((char *)draft + row->offset, &number, sizeof number);
+    return BASE_OK;
+}
+
 enum base_status model_config_set_key(struct model_draft *draft, const char *name, const char *value,
                                       struct base_error *error)
 {
@@ -155,8 +169,7 @@ enum base_status model_config_set_key(struct model_draft *draft, const char *nam
     if (model_config_keys[key].kind == SET) return set_bits(draft, key, value, error);
     int64_t number;
     char *field = (char *)draft + model_config_keys[key].offset;
-    if (model_config_keys[key].kind == REAL)
-        return base_parse_double(value, name, 0, (double)model_config_keys[key].high, (double *)(void *)field, error);
+    if (model_config_keys[key].kind == REAL) return set_real(draft, key, value, error);
     BASE_TRY(
         base_parse_int(value, name, model_config_keys[key].kind == SIZE, model_config_keys[key].high, &number, error));
     if (model_config_keys[key].kind != FLAG) memcpy(field, &number, sizeof number);

@@ -6,6 +6,7 @@
 #include "model/model.h"
 
 /* The keys given so far, a bit per key. */
+_Static_assert(KEY_COUNT <= 64, "a draft has a bit per key");
 struct model_draft {
     struct model_config config;
     int64_t num_layers, moe_every;
@@ -46,5 +47,7 @@ enum base_status model_config_set_activations(struct model_config *config, const
 /* The words of a set that are bits, joined by +. */
 const char *model_config_bits_text(enum key key, unsigned bits, char *text, size_t size);
 bool model_config_is_default(const struct model_draft *draft, enum key key);
+/* BASE_INPUT: keys that do not go together, or one that has no effect without another. */
+enum base_status model_config_check_features(const struct model_draft *draft, struct base_error *error);
 
 #endif

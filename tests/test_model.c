@@ -635,6 +635,9 @@ static void models_in_json_are_those_on_one_line(struct base_arena *arena)
 
 #define GOOD "emb_dim=8,num_heads=4,head_dim=2,mlp_dim=16,vocab_size=32"
 
+#define ROTARY "scalable_decoder_only:" GOOD ",num_layers=4,position_encoding=rotary"
+#define WINDOWS ROTARY ",sliding_window=2,sliding_window_every=2"
+
 static void models_that_are_none_are_refused(struct base_arena *arena)
 {
     static const struct {
@@ -679,6 +682,22 @@ static void models_that_are_none_are_refused(struct base_arena *arena)
         {"decoder_only:" GOOD ",num_layers=2,num_positions=8", "position_encoding=learned"},
         {"decoder_only:emb_dim=8,num_heads=4,head_dim=3,mlp_dim=16,vocab_size=32,num_layers=2,position_encoding=rotary",
          "head_dim: 3 is odd"},
+        {WINDOWS ",num_experts=4,first_dense_layers=1", "sliding_window_every: is not modelled with"},
+        {WINDOWS ",num_experts=4,moe_every=2", "sliding_window_every: is not modelled with"},
+        {ROTARY ",residual_scale=0.5,num_experts=4", "residual_scale: is not modelled with num_experts"},
+        {ROTARY ",residual_scale=0.5,norm_placement=behind", "residual_scale: is not modelled with norms behind"},
+        {ROTARY ",residual_scale=0.5,biases=out", "residual_scale: is not modelled with biases"},
+        {ROTARY ",gate_limit=7,mlp_activations=gelu+linear", "gate_limit: is of gpt-oss's gate"},
+        {ROTARY ",gate_limit=7,mlp_activations=silu", "gate_limit: is of gpt-oss's gate"},
+        {"decoder_only:" GOOD ",num_layers=2,rope_theta=5e5", "rope_theta: requires position_encoding=rotary"},
+        {"decoder_only:" GOOD ",num_layers=2,rotary_dim=2", "rotary_dim: requires position_encoding=rotary"},
+        {ROTARY ",rope_local_theta=5e5", "rope_local_theta: requires position_encoding=rotary and sliding_window"},
+        {"scalable_decoder_only:emb_dim=8,num_heads=4,head_dim=4,mlp_dim=16,vocab_size=32,num_layers=2,position_"
+         "encoding="
+         "rotary,rotary_dim=2,kv_lora_rank=4,qk_rope_head_dim=2,v_head_dim=4",
+         "rotary_dim: requires"},
+        {ROTARY ",attention_scale=1e-46", "attention_scale: 1e-46 is below float32's smallest"},
+        {ROTARY ",logits_scale=1e-300", "logits_scale: 1e-300 is below float32's smallest"},
         {"@no_such_file.json", "no_such_file.json"},
         {"@model.gin", "model.gin: cannot be read"},
         {"@tests/data/rules_standard.json", "architecture: missing"},
