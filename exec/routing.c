@@ -58,11 +58,13 @@ static double layer_share(const struct exec_machine *machine)
     return 1 / (double)(e->encoder_sparse_layers + e->decoder_sparse_layers);
 }
 
-/* experts^2 over the number of groups and experts: scales the sum of products to a mean. */
+/* experts^2 over the number of groups and experts: scales the sum of products to a mean. The probabilities are
+ * balanced as they are before gates_scale. */
 static double balance_factor(const struct exec_machine *machine, char group)
 {
-    double experts = (double)machine->plan->config->experts.count;
-    return machine->plan->config->experts.aux_loss_factor * layer_share(machine) * experts / size_of(machine, group);
+    const struct model_experts *e = &machine->plan->config->experts;
+    return e->aux_loss_factor * layer_share(machine) * (double)e->count / size_of(machine, group) /
+           (e->gates_scale > 0 ? e->gates_scale : 1);
 }
 
 static double z_loss_factor(const struct exec_machine *machine, const char *rows)

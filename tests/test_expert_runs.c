@@ -196,6 +196,30 @@ static void a_run_that_diverged_writes_no_gate_elsewhere(struct base_arena *aren
     for (int e = 1; e <= EXPERTS; e++) assert_true(isnan(gates[e]));
 }
 
+static void a_scale_of_gates_is_in_no_balance_loss(struct base_arena *arena)
+{
+    static const char *const scales[] = {"", ",gates_scale=100"};
+    double losses[2];
+    for (int i = 0; i < 2; i++) {
+        struct rig rig;
+        struct sim_plan_text text = plan_of(
+            arena, base_print(arena,
+                              "decoder_only:vocab_size=40,emb_dim=16,num_heads=2,head_dim=8,mlp_dim=24,num_layers=1,"
+                              "num_experts=4,num_selected_experts=2,normalize_gates=1,aux_loss_factor=1%s",
+                              scales[i]));
+        begin(arena, &text, &rig);
+        exec_step(&rig.machine);
+        losses[i] = rig.machine.router_loss_sum;
+        sim_cache_free(rig.cache);
+    }
+    assert_true(losses[0] > 0.9);
+    assert_near(losses[1] / losses[0], 1, 1e-6);
+    check_gradients(arena,
+                    "decoder_only:vocab_size=40,emb_dim=16,num_heads=2,head_dim=8,mlp_dim=24,num_layers=1,num_experts="
+                    "4,num_selected_experts=2,aux_loss_factor=0.5,gates_scale=3,capacity_factor=4",
+                    "mlp.router");
+}
+
 /* ---- groups ---- */
 
 static void groups_are_those_of_flaxformer(struct base_arena *arena)
@@ -216,6 +240,7 @@ static const struct test tests[] = {
     TEST(one_expert_equals_a_dense_layer),
     TEST(gradients_are_those_of_differences),
     TEST(a_run_that_diverged_writes_no_gate_elsewhere),
+    TEST(a_scale_of_gates_is_in_no_balance_loss),
     TEST(groups_are_those_of_flaxformer),
 };
 
