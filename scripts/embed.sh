@@ -20,7 +20,7 @@ sim/machine/profile_constants.csv) record=sim_constant prefix=SIM_ last=SIM_CONS
 sim/machine/nccl.csv) record=sim_nccl_constant prefix=SIM_ last=SIM_NCCL_COUNT remarks=kind ;;
 sim/compile/passes.csv) record=sim_pass prefix=SIM_PASS_ last=SIM_PASS_COUNT remarks=compiler ;;
 plots/colours.csv) record=plots_colour prefix=PLOTS_ last=PLOTS_COLOUR_COUNT ;;
-model/huggingface_families.csv) rows=HUGGINGFACE_FAMILIES kept="model_type line attention_bias own_bias fixed_bias activation" ;;
+model/huggingface_families.csv) rows=HUGGINGFACE_FAMILIES kept="model_type line attention_bias own_bias fixed_bias activation expert_keys" ;;
 model/dimensions.csv) rows=DIMENSIONS ;;
 model/gradients.csv) rows=GRADIENTS texts="operands helper_operands" ;;
 model/gin/gin_macros.csv) rows=GIN_MACROS texts="macro class parameter" ;;

@@ -87,6 +87,16 @@ static void configs_that_are_not_modelled_are_told_by_name(struct base_arena *ar
          "layer_types: windows in layers"},
         {"{" LLAMA ",\"sliding_window\":8,\"layer_types\":[1]}", "layer_types: attention other than"},
         {"{" LLAMA ",\"num_experts\":4,\"num_experts_per_tok\":2,\"mlp_only_layers\":[2]}", "mlp_only_layers: dense"},
+        {"{" LLAMA ",\"rope_theta\":0}", "rope_theta: is 0, not above 0"},
+        {"{" LLAMA ",\"residual_multiplier\":0}", "residual_multiplier: is 0"},
+        {"{" LLAMA ",\"embedding_multiplier\":0}", "embedding_multiplier: is 0"},
+        {"{" LLAMA ",\"attention_multiplier\":0}", "attention_multiplier: is 0"},
+        {"{" LLAMA ",\"logits_scaling\":-3}", "logits_scaling: is -3"},
+        {"{" LLAMA ",\"rms_norm_eps\":0}", "rms_norm_eps: is 0"},
+        {"{" LLAMA ",\"partial_rotary_factor\":-0.5}", "partial_rotary_factor: is -0.5"},
+        {"{" LLAMA ",\"partial_rotary_factor\":1e300}", "partial_rotary_factor|rotary_pct: is above 1"},
+        {"{" LLAMA ",\"rope_scaling\":7}", "rope_scaling: is no object"},
+        {"{" LLAMA ",\"rope_parameters\":{\"full_attention\":7}}", "full_attention: is no object"},
         {"{\"model_type\":\"t5\",\"d_model\":8,\"d_kv\":4,\"d_ff\":16,\"num_heads\":2,\"vocab_size\":64,"
          "\"num_layers\":2,\"relative_attention_num_buckets\":16}",
          "relative_attention_num_buckets: a table"},
@@ -100,6 +110,44 @@ static void configs_that_are_not_modelled_are_told_by_name(struct base_arena *ar
         TEST_ROW("%s", rows[i].text);
         assert_fails(model_huggingface_line(arena, read_json(arena, rows[i].text), &line, &error), BASE_INPUT, &error,
                      rows[i].part);
+    }
+}
+
+#define SIZES                                                                                                          \
+    "\"vocab_size\":64,\"hidden_size\":64,\"intermediate_size\":16,\"num_hidden_layers\":2,\"num_attention_heads\":2," \
+    "\"head_dim\":64"
+#define EXPERTS SIZES ",\"num_local_experts\":4,\"num_experts_per_tok\":2"
+
+/* Without keys, numbers are those of the family's configuration class in transformers 5.24. */
+static void numbers_are_those_of_transformers(struct base_arena *arena)
+{
+    static const struct {
+        const char *text, *part, *lacks;
+    } rows[] = {
+        {"{\"model_type\":\"llama\"," SIZES "}", "attention_scale=0.125,", "rope_theta="},
+        {"{\"model_type\":\"llama\"," SIZES ",\"rope_scaling\":null}", "attention_scale=0.125,", "rotary_dim="},
+        {"{\"model_type\":\"smollm3\"," SIZES "}", "rope_theta=2000000,", "norm_epsilon="},
+        {"{\"model_type\":\"smollm3\"," SIZES ",\"rope_parameters\":{\"rope_theta\":1e4}}", "rotary", "rope_theta="},
+        {"{\"model_type\":\"olmo2\"," SIZES "}", "norm_epsilon=1e-05,", "rope_theta="},
+        {"{\"model_type\":\"glm\"," SIZES "}", "rotary_dim=32,norm_epsilon=1.5625e-07,", "rope_theta="},
+        {"{\"model_type\":\"gpt_neox\"," SIZES "}", "rotary_dim=16,norm_epsilon=1e-05,", "rope_theta="},
+        {"{\"model_type\":\"gpt_neox\"," SIZES ",\"rotary_pct\":1}", "rotary", "rotary_dim="},
+        {"{\"model_type\":\"gpt_oss\"," EXPERTS "}", "rope_theta=150000,norm_epsilon=1e-05,gate_limit=7,",
+         "rotary_dim="},
+        {"{\"model_type\":\"gemma3_text\"," SIZES ",\"sliding_window\":8}", "rope_local_theta=10000,", "rotary_dim="},
+        {"{\"model_type\":\"gemma3_text\"," SIZES "}", "rope_theta=1000000,", "rope_local_theta="},
+        {"{\"model_type\":\"minimax_m2\"," EXPERTS ",\"rotary_dim\":32}", "rope_theta=5000000,rotary_dim=32,", "zzz"},
+        {"{\"model_type\":\"minimax_m2\"," EXPERTS "}", "router_score=sigmoid", "rotary_dim="},
+        {"{\"model_type\":\"dots1\"," EXPERTS ",\"first_k_dense_replace\":2}", "rotary", "router_score="},
+    };
+    for (int i = 0; i < BASE_COUNT(rows); i++) {
+        const char *line;
+        struct model_config config;
+        struct base_error error;
+        TEST_ROW("%s", rows[i].text);
+        assert_ok(model_huggingface_line(arena, read_json(arena, rows[i].text), &line, &error), &error);
+        assert_ok(model_config_parse(arena, line, &config, &error), &error);
+        if (!strstr(line, rows[i].part) || strstr(line, rows[i].lacks)) fail_msg("%s", line);
     }
 }
 
@@ -183,9 +231,13 @@ static void models_of_the_zoo_take_changes(struct base_arena *arena)
 }
 
 static const struct test tests[] = {
-    TEST(configs_have_the_parameters_of_transformers),    TEST(multimodal_parts_are_told),
-    TEST(configs_that_are_not_modelled_are_told_by_name), TEST(configs_with_random_values_parse_or_are_refused),
-    TEST(models_are_found_as_people_write_them),          TEST(models_of_the_zoo_take_changes),
+    TEST(configs_have_the_parameters_of_transformers),
+    TEST(multimodal_parts_are_told),
+    TEST(configs_that_are_not_modelled_are_told_by_name),
+    TEST(configs_with_random_values_parse_or_are_refused),
+    TEST(models_are_found_as_people_write_them),
+    TEST(models_of_the_zoo_take_changes),
+    TEST(numbers_are_those_of_transformers),
 };
 
 int main(int argument_count, char **arguments)
