@@ -148,8 +148,7 @@ static const enum model_activation *activations_of(const struct exec_row *row)
     return row->machine->plan->config->mlp_activations;
 }
 
-/* gpt-oss's gate, of bounded x and y: x sigmoid(1.702 x) (y + 1). Times a cotangent: itself, or its derivative by x or
- * by y. */
+/* gpt-oss's gate, of bounded x and y: x sigmoid(1.702 x) (y + 1), or its derivative by x or by y times a cotangent. */
 enum of_gate { THE_GATE, BY_X, BY_Y };
 static bool gates_limited(const struct exec_row *row, int first, enum of_gate what)
 {

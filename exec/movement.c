@@ -161,16 +161,21 @@ static void move_part(const struct exec_machine *machine, const struct sim_op *o
     const int64_t length = exec_space_range(&m.space, m.from.letters[m.from.rank - 1])->valid,
                   first = shared ? exec_space_range(&m.space, m.to.letters[m.to.rank])->valid - length : 0,
                   key_stride = m.to.strides[m.to.rank], part_stride = m.from.strides[m.from.rank - 1],
-                  bytes = model_dtype_bytes(m.to.dtype);
+                  bytes = model_dtype_bytes(m.to.dtype),
+                  added = joins    ? 0
+                          : shared ? exec_space_range(&m.space, m.to.letters[heads])->valid
+                                   : 1;
     do
-        for (int64_t i = 0; i < length; i += PIECE) {
-            float row[PIECE], sum[PIECE] = {0};
+        for (int64_t i = 0; i < length && (added <= 1 || m.index[heads] == 0); i += PIECE) {
+            float row[PIECE] = {0}, of_head[PIECE];
             const int64_t n = length - i < PIECE ? length - i : PIECE;
             char *in_key = m.to.at + (result_offset(&m) + (first + i) * key_stride) * bytes,
                  *in_part = m.from.at + (common_offset(&m) + i * part_stride) * bytes;
-            exec_load(m.to.dtype, joins ? in_part : in_key, joins ? part_stride : key_stride, row, n);
-            if (!joins && shared && m.index[heads] > 0) exec_load(m.to.dtype, in_part, part_stride, sum, n);
-            for (int64_t j = 0; j < n; j++) row[j] += sum[j];
+            if (joins) exec_load(m.to.dtype, in_part, part_stride, row, n);
+            for (int64_t h = 0; h < added; h++) { /* in float32, whatever the key's dtype */
+                exec_load(m.to.dtype, in_key + h * m.to.strides[heads] * bytes, key_stride, of_head, n);
+                for (int64_t j = 0; j < n; j++) row[j] += of_head[j];
+            }
             exec_store(m.to.dtype, row, joins ? in_key : in_part, joins ? key_stride : part_stride, n);
         }
     while (next_element(&m));

@@ -199,9 +199,9 @@ int model_builder_biased(struct builder *builder, enum model_bias which, const c
 int model_builder_vector_norm(struct builder *builder, const char *name, int x, const char *rows);
 /* c tanh(x / c) of the cap c, where that is not 0. */
 int model_builder_capped(struct builder *builder, const char *name, int x, double cap);
-/* Queries or keys as attention takes them: normed by head, then turned by their positions. */
 /* The rotary operation made last turns so many elements of a row: the first, or, negative, the last; 0: all. */
 void model_builder_rotated(struct builder *builder, int64_t elements);
+/* Queries or keys as attention takes them: normed by head, then turned by their positions. */
 int model_builder_placed(struct builder *builder, const char *name, int x, const char *rows);
 
 /* T5X's network constrains an activation to the sharding of its logical axes. */

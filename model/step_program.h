@@ -229,8 +229,8 @@ struct model_op {
     double cap;  /* of a softcap and its gradient */
     int normed_labels; /* of a norm: how many of its last labels are under one mean square */
     bool of_chosen;    /* a softmax over a token's chosen experts alone; the others have 0 */
-    double
-        factor; /* of a product, a softmax or a scaling, and its gradients; 0: 1, of a scaling T5's 1 / sqrt(emb_dim) */
+    /* Of a product, a softmax or a scaling, and its gradients; 0: 1, of a scaling T5's 1 / sqrt(emb_dim). */
+    double factor;
     int64_t rotated; /* elements of a row that rotary positions turn: so many first, or, negative, last ones; 0: all */
     int rolls;       /* of blocks of keys: how often they were rolled */
     struct model_window {

@@ -4,6 +4,7 @@
 #include "exec/exec.h"
 #include "exec/kernels.h"
 #include "exec/row.h"
+#include "sim/compile/compile.h"
 #include "tests/numerics.h"
 #include "tests/rig.h"
 
@@ -220,6 +221,16 @@ static void a_scale_of_gates_is_in_no_balance_loss(struct base_arena *arena)
                     "mlp.router");
 }
 
+/* A kernel may run other softmaxes in pieces of a row. */
+static void gates_of_chosen_experts_need_whole_rows(struct base_arena *arena)
+{
+    struct model_op op = {.kind = MODEL_MAP, .function = MODEL_SOFTMAX};
+    (void)arena;
+    assert_false(sim_needs_whole_rows(&op));
+    op.of_chosen = true;
+    assert_true(sim_needs_whole_rows(&op));
+}
+
 /* ---- groups ---- */
 
 static void groups_are_those_of_flaxformer(struct base_arena *arena)
@@ -241,6 +252,7 @@ static const struct test tests[] = {
     TEST(gradients_are_those_of_differences),
     TEST(a_run_that_diverged_writes_no_gate_elsewhere),
     TEST(a_scale_of_gates_is_in_no_balance_loss),
+    TEST(gates_of_chosen_experts_need_whole_rows),
     TEST(groups_are_those_of_flaxformer),
 };
 

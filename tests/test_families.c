@@ -1,5 +1,6 @@
 /* Families of decoders as they run: a step of a tiny model of each is that of Hugging Face's transformers
  * (scripts/transformers_vectors.py), on one device and on several. */
+#include "exec/kernels.h"
 #include "tests/rig.h"
 
 #include <math.h>
@@ -112,6 +113,40 @@ static void steps_are_those_of_transformers(struct base_arena *arena)
     assert_int_equal(count, 23);
 }
 
+/* ---- in bfloat16 ---- */
+
+/* Gradients of 64 heads for the part of keys that all have. */
+static void heads_add_up_before_they_are_rounded(struct base_arena *arena)
+{
+    enum { HEADS = 64, HEAD_DIM = 8, SHARED = 4, TOKENS = 16 };
+    const struct sim_plan_text text = {
+        .values = {[SIM_MODEL] = "scalable_decoder_only:vocab_size=40,emb_dim=16,num_heads=64,head_dim=8,mlp_dim=16,"
+                                 "num_layers=1,position_encoding=rotary,kv_lora_rank=8,qk_rope_head_dim=4,v_head_dim=4",
+                   [SIM_TOPOLOGY] = "local:1",
+                   [SIM_TARGETS_LENGTH] = "8",
+                   [SIM_BATCH_SIZE] = "2",
+                   [SIM_OPTIMIZER] = "sgd",
+                   [SIM_DTYPE] = "bfloat16",
+                   [SIM_REMAT_POLICY] = "none"}};
+    enum { ADDEND = 0x3fa0 /* 1.25 */, SUM = 0x42a0 /* 80; 77 if each sum is rounded */ };
+    struct base_error error;
+    struct rig rig;
+    int checked = 0;
+    assert_ok(rig_begin_as(arena, &text, SIM_AS_EXECUTED, &rig, &error), &error);
+    for (int i = 0; i < rig.machine.s->op_count; i++) {
+        const struct sim_op *op = &rig.machine.s->ops[i];
+        if (op->op->function != MODEL_JOIN_KEYS_SUM) continue;
+        uint16_t *keys = (void *)exec_address(&rig.machine, op->inputs[0], 0),
+                 *sums = (void *)exec_address(&rig.machine, op->outputs[0], 0);
+        for (int j = 0; j < TOKENS * HEADS * HEAD_DIM; j++) keys[j] = ADDEND;
+        exec_join_keys(&rig.machine, op, 0);
+        for (int j = 0; j < TOKENS * SHARED; j++) assert_int_equal(sums[j], SUM);
+        checked++;
+    }
+    assert_true(checked > 0);
+    sim_cache_free(rig.cache);
+}
+
 /* ---- on several devices ---- */
 
 enum { STEPS = 2 };
@@ -187,6 +222,7 @@ static void families_lose_the_same_on_any_mesh(struct base_arena *arena)
 
 static const struct test tests[] = {
     TEST(steps_are_those_of_transformers),
+    TEST(heads_add_up_before_they_are_rounded),
     TEST(families_lose_the_same_on_any_mesh),
 };
 

@@ -180,7 +180,7 @@ bool sim_is_row_operation(const struct model_op *op)
 
 bool sim_needs_whole_rows(const struct model_op *op)
 {
-    return op->kind == MODEL_REDUCE || model_function_is(op->function, MODEL_IS_OF_ROWS);
+    return op->kind == MODEL_REDUCE || op->of_chosen || model_function_is(op->function, MODEL_IS_OF_ROWS);
 }
 
 /* True for whole rows, or one number per row: values that a kernel passes on internally. */

@@ -233,7 +233,7 @@ static unsigned place_labels(struct sim_partitioner *p, const struct model_op **
                             : source->input_count > 1 ? p->space[sim_part_slot_of(p, source->outputs[0])]
                                                       : sim_part_found_as(p, source->inputs[0]);
     unsigned partial = 0;
-    const bool of_rows = model_function_is(source->function, MODEL_IS_OF_ROWS);
+    const bool of_rows = source->of_chosen || model_function_is(source->function, MODEL_IS_OF_ROWS);
     for (int d = 0; letters[d]; d++) {
         find_label(labelled, letters[d])->axes = of_rows && !letters[d + 1] ? 0 : spec[d];
         if (reduces && !is_of_result(labelled, letters[d])) partial |= sim_set_of(spec[d]);
