@@ -155,16 +155,11 @@ static void numbers_are_those_of_transformers(struct base_arena *arena)
 static void configs_with_random_values_parse_or_are_refused(struct base_arena *arena)
 {
     static const char *const values[] = {"0", "-1", "1e9", "1e308", "null", "true", "[]", "{}", "\"x\"", "3"},
-                             *const keys[] = {"head_dim",
-                                              "num_key_value_heads",
-                                              "sliding_window",
-                                              "layer_types",
-                                              "num_experts",
-                                              "num_experts_per_tok",
-                                              "kv_lora_rank",
-                                              "mlp_only_layers",
-                                              "decoder_sparse_step",
-                                              "attn_logit_softcapping"};
+                             *const keys[] = {"head_dim",       "num_key_value_heads",   "sliding_window",
+                                              "layer_types",    "num_experts",           "num_experts_per_tok",
+                                              "kv_lora_rank",   "mlp_only_layers",       "decoder_sparse_step",
+                                              "rope_theta",     "rope_scaling",          "partial_rotary_factor",
+                                              "logits_scaling", "attn_logit_softcapping"};
     for (int i = 0; i < BASE_COUNT(keys); i++)
         for (int j = 0; j < BASE_COUNT(values); j++) {
             const char *text = base_print(arena, "{" LLAMA ",\"%s\":%s}", keys[i], values[j]), *line;
