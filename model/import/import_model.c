@@ -78,12 +78,22 @@ static enum base_status put_line(struct import_draft *draft)
     return BASE_OK;
 }
 
+/* TRL has adapters where use_peft says so, whatever their rank. */
+static void warn_of_rank(struct import_draft *draft)
+{
+    const struct import_slot *rank = model_import_slot(draft, ".lora_r");
+    if (rank && !model_import_slot(draft, "lora_rank") && !model_import_slot(draft, ".adapter"))
+        model_import_warn(draft, rank->place, "%.40s alone makes no adapter: all parameters train; %s adds one",
+                          rank->from, !strcmp(draft->kind, "axolotl") ? "adapter: lora" : "--use_peft");
+}
+
 enum base_status model_import_model(struct import_draft *draft)
 {
     const struct import_slot *slot = model_import_slot(draft, "model");
     int count;
     const struct model_zoo_model *zoo = model_zoo(draft->arena, &count);
     bool any = false;
+    warn_of_rank(draft);
     for (int i = 0; i < BASE_COUNT(needed); i++) any = any || size_of(draft, needed[i]);
     const bool named = slot && *slot->value && strcmp(slot->value, "default") != 0;
     if (!named) return any ? put_line(draft) : BASE_OK;

@@ -1,7 +1,8 @@
 /* Translates settings into slots, by the rows of import_keys.csv: software (of which file), key (names joined by
  * blanks, "*" matches anything), to (a slot; "!": affects an answer and is not modelled; empty: affects none), values
  * ("theirs=ours" joined by blanks, "ours!" with a warning; after "!" the values without effect). Rows of
- * import_defaults.csv fill omitted ones, in order: software, when ("slot=values", or always), key, value. */
+ * import_defaults.csv fill omitted ones, in order: software, when ("slot=values", or always), key, value (".slot": of
+ * that slot). */
 #include "model/import/import_draft.h"
 
 #include <stdarg.h>
@@ -262,6 +263,11 @@ void model_import_defaults(struct import_draft *draft)
             model_import_slot(draft, key))
             continue;
         if (equals && (!slot || !base_lists_like(equals + 1, slot->value))) continue;
+        if (*value == '.') { /* that slot's value, where it is said */
+            const struct import_slot *other = model_import_slot(draft, value);
+            if (other) model_import_put_from(draft, key, other->value, other->place);
+            continue;
+        }
         if (ends_marked(value)) {
             value = base_copy_bytes(draft->arena, value, strlen(value) - 1);
             model_import_warn(draft, slot->place, "%.60s is not available: %s is assumed; %s=N overrides it",
