@@ -5,8 +5,8 @@
 
 #include "sim/pipeline/pipeline.h"
 
-extern const struct base_table embedded_reports_torchtitan_flavors_csv;
-static const struct base_table *const flavors = &embedded_reports_torchtitan_flavors_csv;
+extern const struct base_table embedded_model_import_torchtitan_flavors_csv;
+static const struct base_table *const flavors = &embedded_model_import_torchtitan_flavors_csv;
 
 /* Row of the model in torchtitan's own configurations; -1: none is. */
 static int find_flavor(struct base_arena *arena, const char *model)

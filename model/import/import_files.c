@@ -395,13 +395,13 @@ static enum base_status finish(struct import_draft *draft)
     if (easylm || axlearn || is_kind(draft->kind, "maxtext")) BASE_TRY(model_import_maxtext(draft));
     else {
         if (megatron) BASE_TRY(model_import_megatron(draft));
-        model_import_torch(draft);
         name_model(draft);
         if (is_kind(draft->kind, "llamafactory") && model_import_slot(draft, "pipeline_stages")) {
             model_import_put(draft, ".core", "1"); /* its trainer on Megatron-Core */
             model_import_default(draft, "remat_policy", "none");
         }
         model_import_defaults(draft);
+        model_import_torch(draft);
         BASE_TRY(model_import_layout(draft));
         if (is_kind(draft->kind, "torchtitan")) {
             BASE_TRY(model_import_stage_batches(draft));

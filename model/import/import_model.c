@@ -3,6 +3,9 @@
 
 #include <string.h>
 
+extern const struct base_table embedded_model_import_torchtitan_flavors_csv;
+static const struct base_table *const flavors = &embedded_model_import_torchtitan_flavors_csv;
+
 static const char *size_of(const struct import_draft *draft, const char *name)
 {
     return model_import_said(draft, base_print(draft->arena, "model.%s", name), NULL);
@@ -78,6 +81,16 @@ static enum base_status put_line(struct import_draft *draft)
     return BASE_OK;
 }
 
+/* The zoo's name of torchtitan's own configuration; fallback: it has no such. */
+static const char *flavored(const char *name, const char *flavor, const char *fallback)
+{
+    for (int row = 0; row < flavors->row_count; row++)
+        if (!strcmp(base_table_value(flavors, row, "name"), name) &&
+            !strcmp(base_table_value(flavors, row, "flavor"), flavor))
+            return base_table_value(flavors, row, "zoo");
+    return fallback;
+}
+
 /* TRL has adapters where use_peft says so, whatever their rank. */
 static void warn_of_rank(struct import_draft *draft)
 {
@@ -100,9 +113,8 @@ enum base_status model_import_model(struct import_draft *draft)
     const char *flavor = model_import_said(draft, ".flavor", NULL),
                *name = flavor ? base_print(draft->arena, "%s_%s", slot->value, flavor) : slot->value,
                *meant = model_zoo_meant(zoo, count, name);
-    /* "kimi_k2" is the model itself, and so is "deepseek_v3", whose only size is "671B" */
-    if (flavor && !meant) meant = model_zoo_meant(zoo, count, flavor);
-    if (flavor && !meant) meant = model_zoo_meant(zoo, count, slot->value);
+    if (flavor) meant = flavored(slot->value, flavor, meant);
+    if (flavor && !meant) meant = model_zoo_meant(zoo, count, flavor); /* "Llama-2-7b" is the model itself */
     const bool family = !flavor && !meant && !strcmp(draft->kind, "torchtitan");
     if (!meant && !family)
         model_import_warn(draft, slot->place,

@@ -24,7 +24,7 @@ void model_import_torch(struct import_draft *draft)
  */
 enum base_status model_import_stage_batches(struct import_draft *draft)
 {
-    int64_t stages, local, each, count;
+    int64_t stages, local, each, count, accumulation;
     BASE_TRY(model_import_int(draft, "pipeline_stages", 1, &stages));
     BASE_TRY(model_import_int(draft, ".micro_batch", 1, &local));
     BASE_TRY(model_import_int(draft, ".stage_microbatch", 1, &each));
@@ -33,7 +33,8 @@ enum base_status model_import_stage_batches(struct import_draft *draft)
         return model_import_fail(draft, model_import_slot(draft, ".micro_batch"),
                                  "%lld sequences are no multiple of %lld microbatches", (long long)local,
                                  (long long)count);
-    if (stages > 1) model_import_put_int(draft, "num_microbatches", count);
+    BASE_TRY(model_import_int(draft, "num_microbatches", 1, &accumulation)); /* of such replica's batches */
+    if (stages > 1) model_import_put_int(draft, "num_microbatches", count * accumulation);
     return BASE_OK;
 }
 
@@ -58,6 +59,9 @@ static enum base_status read_parts(struct import_draft *draft, const struct impo
     out->count = 0;
     for (const struct base_json *part = list->child; part; part = part->next, out->count++) {
         out->layers[out->count] = 0;
+        if (part->kind != BASE_JSON_ARRAY)
+            return model_import_fail(draft, slot, "part %lld is no list of modules; [\"layers.0\"] would be",
+                                     (long long)out->count);
         for (const struct base_json *name = part->child; name; name = name->next) {
             if (name->kind != BASE_JSON_STRING || strncmp(name->string, "layers.", 7) != 0) continue;
             if (strcmp(name->string + 7, base_print(draft->arena, "%lld", (long long)layer++)) != 0)
