@@ -163,9 +163,17 @@ static const char *escaped(struct base_arena *arena, const char *text)
     const char *start = text + strspn(text, " \t\n");
     while (*start == '#') start += strcspn(start, "\n"), start += strspn(start, " \t\n");
     if (strncmp(start, "--", 2) != 0 || !strpbrk(text, "|()")) return text;
+    char quote = 0; /* inside "" or '' they are no special characters */
     for (const char *at = text; *at; at++) {
         const bool before = at == text || strchr(" \t\n", at[-1]), after = !at[1] || strchr(" \t\n", at[1]);
-        if (strchr("|()", *at) && !(before && after)) base_put(&out, "\\");
+        if (!quote && *at == '#' && before) { /* a comment, whose apostrophe is no quote */
+            const size_t length = strcspn(at, "\n");
+            base_put_bytes(&out, at, length);
+            at += length - 1;
+            continue;
+        }
+        if (strchr("\"'", *at) && (!quote || quote == *at)) quote = quote ? 0 : *at;
+        if (!quote && strchr("|()", *at) && !(before && after)) base_put(&out, "\\");
         base_put_bytes(&out, at, 1);
     }
     return out.data;
@@ -411,8 +419,8 @@ static enum base_status finish(struct import_draft *draft)
     }
     if (is_kind(draft->kind, "torchtitan"))
         model_import_default(draft, "software_version", "0.2.2"); /* whose settings import_keys.csv has */
-    const bool hugging =
-        is_kind(draft->kind, "accelerate") || is_kind(draft->kind, "llamafactory") || is_kind(draft->kind, "axolotl");
+    const bool hugging = is_kind(draft->kind, "accelerate") || is_kind(draft->kind, "llamafactory") ||
+                         is_kind(draft->kind, "axolotl") || is_kind(draft->kind, "transformers");
     const struct import_slot *own = model_import_slot(draft, ".zero_file"),
                              *zero_file = own ? own : model_import_slot(draft, ".deepspeed");
     if (zero_file && base_ends_in(zero_file->value, ".json") && !model_import_slot(draft, ".zero"))
