@@ -50,6 +50,17 @@ static bool is_filler(const char *word)
     return false;
 }
 
+/* Words of a chip's names that alone name none: a memory size, a socket, a short number ("4090" is none). */
+static bool is_descriptor(const char *word)
+{
+    static const char *const descriptors[] = {"sxm", "pcie", "nvl", "nvl72", "gcd", "per", "lite"};
+    enum { SHORT_NUMBER = 3 };
+    const size_t digits = strspn(word, "0123456789");
+    for (int i = 0; i < BASE_COUNT(descriptors); i++)
+        if (!strcmp(word, descriptors[i])) return true;
+    return digits && (word[digits] ? !strcmp(word + digits, "g") : digits <= SHORT_NUMBER);
+}
+
 static bool is_called(const struct topo_chip *chip, const struct tokens *given)
 {
     struct tokens name, full;
@@ -62,7 +73,7 @@ static bool is_called(const struct topo_chip *chip, const struct tokens *given)
         if (is_filler(word)) continue;
         if (word[last] == 's' && !holds(&name, word) && !holds(&full, word)) word[last] = '\0'; /* "8 H100s" */
         if (!holds(&name, word) && !holds(&full, word)) return false;
-        any = true;
+        any = any || !is_descriptor(word);
     }
     return any;
 }
@@ -211,15 +222,28 @@ static const char *times_machine(struct base_arena *arena, const char *name, int
     return base_print(arena, "%s:%lld%s", chip->name, (long long)(nodes * count), x);
 }
 
+/* DGX and HGX are hosts, and NVL72 is a rack, of which there are so many; NULL: the name has none of these words. */
+static const char *hosts_of(struct base_arena *arena, const char *name, int64_t count)
+{
+    struct tokens given;
+    const struct topo_chip *chip = split(name, strlen(name), &given) ? chip_of(&given) : NULL;
+    if (!chip || chip->kind != TOPO_GPU || count < 1 || count > MOST_COUNT) return NULL;
+    if (!holds(&given, "dgx") && !holds(&given, "hgx") && !holds(&given, "nvl72")) return NULL;
+    return base_print(arena, "%s:%lldx%d", chip->name, (long long)count,
+                      chip->domain_size > 16 ? chip->domain_size : gpus_of_host(chip));
+}
+
 /* The counted items as a topology, for example the slices of "8 x v5e-256"; NULL: not a count. */
 static const char *counted(struct base_arena *arena, const char *text)
 {
     const char *name, *nodes = nodes_of(arena, text);
     if (nodes) return nodes;
     const int64_t count = count_beside(arena, text, &name);
-    if (!count) return times_machine(arena, text, 1);
+    if (!count) name = text;
     if (!strncmp(name, "slices of ", 10)) name += 10;
-    const char *machine = times_machine(arena, name, count);
+    const char *machine = times_machine(arena, name, count ? count : 1);
+    if (!machine) machine = hosts_of(arena, name, count ? count : 1);
+    if (!count) return machine;
     if (machine) return machine;
     char *lower = base_copy(arena, name);
     topo_as_catalogued(lower);
