@@ -89,8 +89,9 @@ static enum base_status unroll(struct sim_cache *cache, const char *scanned, str
     if (scans == own->scan_layers) return BASE_OK;
     if (scans) return base_fail(error, BASE_INPUT, "scanned: layers of this model are no loop; use a scalable_ model");
     if (own->encoder || own->experts.count)
-        return base_fail(error, BASE_INPUT,
-                         "scanned: 0 applies to dense decoders alone; use the model of that name without scalable_");
+        return base_fail(error, BASE_INPUT, "scanned: 0 applies to dense decoders alone; %s",
+                         own->encoder ? "use the model of that name without scalable_"
+                                      : "leave it out: layers with experts are predicted as a loop");
     take_scanned(cache, SIM_STORED_UNROLLED, plan);
     return BASE_OK;
 }
