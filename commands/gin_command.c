@@ -129,16 +129,18 @@ enum base_status commands_refuse_drops(struct base_arena *arena, const char *for
                      lacks);
 }
 
-/* A launcher of a plan that runs out of memory is written with a warning. */
-static void warn_of_no_fit(struct commands_context *context, const struct sim_plan *plan)
+/* A plan that cannot be predicted is refused. A launcher of one that runs out of memory is written with a warning. */
+static enum base_status check_prediction(struct commands_context *context, const struct sim_plan *plan,
+                                         struct base_error *error)
 {
     struct sim_prediction prediction;
-    struct base_error ignored;
-    if (sim_predict(context->cache, plan, &prediction, NULL, &ignored) != BASE_OK || prediction.fits) return;
+    BASE_TRY(sim_predict(context->cache, plan, &prediction, NULL, error));
+    if (prediction.fits) return BASE_OK;
     const struct reports_shortage shortage = reports_shortage_of(&prediction);
     commands_warn(context,
                   base_print(context->arena, "the plan does not fit: %s; predict lists changes that make it fit",
                              reports_shortage_words(context->arena, &shortage)));
+    return BASE_OK;
 }
 
 enum base_status commands_export_run(struct commands_context *context, const struct base_arguments *arguments,
@@ -167,8 +169,8 @@ enum base_status commands_export_run(struct commands_context *context, const str
     if (status == BASE_OK && !base_argument(arguments, "--drop") && !command)
         status = commands_refuse_drops(context->arena, format, &plan, error);
     if (status == BASE_USAGE) return status;
+    if (status == BASE_OK) status = check_prediction(context, &plan, error);
     if (status != BASE_OK) return path ? commands_plan_refused(arguments, error) : base_fail_in(error, "export");
-    warn_of_no_fit(context, &plan);
     const bool is_json = !strcmp(format, "deepspeed") && !base_argument(arguments, "--json"); /* itself */
     if (context->json && !is_json) put_document(context, format, &launcher, out);
     else base_put_bytes(out, launcher.data, launcher.length);

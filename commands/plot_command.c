@@ -71,6 +71,13 @@ static enum base_status find_kind(struct base_arena *arena, const char *name, co
         *out = &kinds[i];
         return BASE_OK;
     }
+    static const char *const of_sweeps[] = {"comparison", "parity", "trust"};
+    for (int i = 0; i < BASE_COUNT(of_sweeps); i++)
+        if (!strcmp(name, of_sweeps[i]))
+            return base_fail(error, BASE_USAGE,
+                             "plot: KIND: \"%s\" is a chart of a sweep's table: use "
+                             "meshwright-lab accuracy %s",
+                             name, name);
     const char **names = base_new(arena, const char *, BASE_COUNT(kinds));
     for (int i = 0; i < BASE_COUNT(kinds); i++) names[i] = kinds[i].name;
     return base_fail_unknown(error, BASE_USAGE, "plot: KIND", name, names, BASE_COUNT(kinds));

@@ -246,6 +246,9 @@ static enum base_status read_asked(struct commands_tune_asked *asked, const stru
         BASE_TRY(commands_tune_refuse_lists(plan, error));
         BASE_TRY(read_request(context, arguments, plan, &asked->request, error));
     }
+    if (!asked->request.search_saved && base_argument(arguments, "--no-integer-program"))
+        return base_fail(error, BASE_INPUT,
+                         "--no-integer-program: has an effect on --search remat alone; leave it out");
     BASE_TRY(
         commands_tune_options(context, arguments, asked->search, plan->values[SIM_TOPOLOGY], &asked->options, error));
     if (asked->search == COMMANDS_OF_INFERENCE) return commands_tune_read_serving(arguments, asked, error);

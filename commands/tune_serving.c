@@ -27,14 +27,8 @@ static enum base_status read_bound(const struct base_arguments *arguments, const
 /* Options that say something of training alone. */
 static enum base_status refuse_others(const struct base_arguments *arguments, struct base_error *error)
 {
-    static const char *const others[] = {"--fit",
-                                         "--emit",
-                                         "--search",
-                                         "--train-tokens",
-                                         "--device-hour-price",
-                                         "--no-bounds",
-                                         "--risk",
-                                         "--no-integer-program"};
+    static const char *const others[] = {"--fit",       "--emit", "--search", "--train-tokens", "--device-hour-price",
+                                         "--no-bounds", "--risk"};
     for (int i = 0; i < BASE_COUNT(others); i++)
         if (base_argument(arguments, others[i]))
             return base_fail(error, BASE_INPUT,

@@ -39,7 +39,7 @@ static const struct {
 
 bool commands_tune_lacks_stages(const struct base_arguments *arguments)
 {
-    bool lacks = base_argument(arguments, "--no-integer-program") != NULL;
+    bool lacks = false;
     for (int i = 0; i < BASE_COUNT(others); i++) lacks = lacks || base_argument(arguments, others[i].option);
     return lacks;
 }
@@ -56,19 +56,10 @@ static enum base_status refuse_others(const struct base_arguments *arguments, st
 static enum base_status refuse_with_layers(const struct base_arguments *arguments, const struct tuner_request *request,
                                            struct base_error *error)
 {
-    if (!request->assigns_layers && base_argument(arguments, "--no-integer-program"))
-        return base_fail(error, BASE_INPUT,
-                         "--no-integer-program: with stages it applies to pipeline_layers auto alone, and bounds "
-                         "decide here; leave it out");
-    if (!request->assigns_layers) return BASE_OK;
-    if (base_argument(arguments, "--pareto"))
+    if (request->assigns_layers && base_argument(arguments, "--pareto"))
         return base_fail(error, BASE_INPUT,
                          "--pareto: cannot be combined with pipeline_layers auto, which finds only the fastest layers "
                          "that fit; leave one out");
-    if (base_argument(arguments, "--no-integer-program"))
-        return base_fail(
-            error, BASE_INPUT,
-            "--no-integer-program: cannot be combined with pipeline_layers auto, which needs it; leave one out");
     return BASE_OK;
 }
 

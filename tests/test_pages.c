@@ -446,7 +446,7 @@ static void counts_of_searches_add_up(struct base_arena *arena)
         {LARGE, "v4-64", "--batch-size", "256", "--headroom", "80"}, /* nothing leaves that: a second search */
         {LARGE, "v4-64", "--batch-size", "256", "--headroom", "45", "--pareto"},
         {LARGE, "v4-8", "--batch-size", "256"}, /* nothing fits */
-        {LARGE, "v4-512", "--batch-size", "896", "--no-integer-program"},
+        {LARGE, "v4-512", "--batch-size", "896"},
         {LLAMA, "--topology", "v5e-64", "--batch-size", "64", "--software", "maxtext", "--ici-mesh",
          "data=1,fsdp,tensor"},
         {LLAMA, "--topology", "h100:2x8", "--batch-size", "64", "--software", "megatron", "--pipeline-stages", "auto"},
