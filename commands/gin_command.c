@@ -143,6 +143,18 @@ static enum base_status check_prediction(struct commands_context *context, const
     return BASE_OK;
 }
 
+/* reports_put_torchtitan writes the settings of one release. */
+static void warn_of_release(struct commands_context *context, const struct sim_plan *plan, const char *format)
+{
+    static const char written[] = "0.2.2";
+    const bool settings = !strcmp(format, "torchtitan") || !strcmp(format, "slurm");
+    if (!settings || strcmp(plan->software, "torchtitan") != 0 || !strcmp(plan->software_version, written)) return;
+    commands_warn(context, base_print(context->arena,
+                                      "software_version: the settings are written for torchtitan %s, and the plan is "
+                                      "predicted as another release; predict it with --software-version %s, too",
+                                      written, written));
+}
+
 enum base_status commands_export_run(struct commands_context *context, const struct base_arguments *arguments,
                                      struct base_text *out, struct base_error *error)
 {
@@ -171,6 +183,7 @@ enum base_status commands_export_run(struct commands_context *context, const str
     if (status == BASE_USAGE) return status;
     if (status == BASE_OK) status = check_prediction(context, &plan, error);
     if (status != BASE_OK) return path ? commands_plan_refused(arguments, error) : base_fail_in(error, "export");
+    if (!command) warn_of_release(context, &plan, format);
     const bool is_json = !strcmp(format, "deepspeed") && !base_argument(arguments, "--json"); /* itself */
     if (context->json && !is_json) put_document(context, format, &launcher, out);
     else base_put_bytes(out, launcher.data, launcher.length);

@@ -29,9 +29,9 @@ enum base_status reports_check_written(struct base_arena *arena, const char *sof
         for (const char *at = values ? values : ""; *at; at += strcspn(at, " "), at += *at == ' ')
             base_putf(&use, "%s%.*s", use.length ? " or " : "use ", (int)strcspn(at, " "), at);
         return base_fail(error, BASE_INPUT,
-                         "%s: a file of %s cannot express \"%.100s\"; %s, or use export --command to start a program "
-                         "that has it",
-                         name, software, value, use.length ? use.data : "leave it out");
+                         "%s: export does not write \"%.100s\" to a file of %s; %s, or use export --command to start a "
+                         "program that has it",
+                         name, value, software, use.length ? use.data : "leave it out");
     }
     return BASE_OK;
 }
