@@ -19,18 +19,20 @@ const bufferRows = (list) => table("buffers", ["buffer", "size", "kind", "why"],
 /* The buffers at the peak; where there is a server, at any time that is looked at. */
 const bufferTable = (d) => {
   const list = d.memory.peak_buffers || [], box = make("section", { id: "buffers" }, list.length ? [make("h3", {}, "Buffers at the peak"), bufferRows(list), held ? make("p", { class: "note" }, "The live page lists those of any other time.") : null] : null);
-  let timer = null;
+  let timer = null, newest = 0;
   const at = (seconds, ...more) => {
     clearTimeout(timer);
     if (held) return;
+    const asked = ++newest;
     timer = setTimeout(async () => {
       const mine = turn, [a] = await ask(["predict", ...argumentsOf(plan), "--buffers-at", String(seconds), ...more]), found = a.result && a.result.memory.buffers_at;
-      if (found && mine === turn) show(box, make("h3", {}, `Buffers at ${momentWords(found)}: ${bytes(found.bytes)}`), bufferRows(found.buffers));
+      if (found && mine === turn && asked === newest) show(box, make("h3", {}, `Buffers at ${momentWords(found)}: ${bytes(found.bytes)}`), bufferRows(found.buffers));
     }, 40);
   };
   return { box, at };
 };
-const momentWords = (found) => `${seconds(found.at_s)}${found.stage === undefined ? "" : `, stage ${found.stage}, ${+found.in_flight.toFixed(2)} microbatch${found.in_flight > 1 ? "es" : ""} in flight`}${found.operation ? ` (${found.operation})` : ""}`;
+const flightWords = (n) => `${+n.toFixed(2)} microbatch${+n.toFixed(2) === 1 ? "" : "es"} in flight`;
+const momentWords = (found) => `${seconds(found.at_s)}${found.stage === undefined ? "" : `, stage ${found.stage}, ${flightWords(found.in_flight)}`}${found.operation ? ` (${found.operation})` : ""}`;
 /* A chart that is looked at with the pointer or the arrow keys. */
 const looked = (chart, width, left, right, end, look, step) => fill(chart, { tabindex: "0",
   onpointermove: (e) => { const box = chart.getBoundingClientRect(), scale = width / box.width; look(Math.max(0, Math.min(end, end * ((e.clientX - box.left) * scale - left) / (width - left - right))), (e.clientY - box.top) * scale); },
@@ -50,10 +52,10 @@ const drawStages = (pipeline, capacity, step, buffers) => {
   const pointer = draw("line", { class: "pointer" }), said = make("p", { class: "said", "aria-live": "polite" });
   let at = [pipeline.reported_stage, 0];
   const mark = ([i, n], now) => {
-    const s = stages[i], p = s.own[n], runs = now === undefined || now < p.end_s, when = now ?? (p.start_s + p.end_s) / 2;
+    const s = stages[i], p = s.own[n], early = now < p.start_s, runs = !early && !(now >= p.end_s), when = now ?? (p.start_s + p.end_s) / 2;
     at = [i, n];
     for (const [name, value] of [["x1", x(when)], ["x2", x(when)], ["y1", base(i) - tall], ["y2", base(i)]]) pointer.setAttribute(name, value);
-    show(said, make("b", {}, `Stage ${i} at ${seconds(when)}: ${bytes(runs ? p.bytes : p.behind_bytes)}, ${+s.flights[n][runs ? 0 : 1].toFixed(2)} microbatches in flight. `), runs ? `${p.backward ? "Backward" : "Forward"} pass of microbatch ${p.microbatch}.` : "The stage waits.");
+    show(said, make("b", {}, `Stage ${i} at ${seconds(when)}: ${bytes(early ? s.stays : runs ? p.bytes : p.behind_bytes)}, ${flightWords(early ? 0 : s.flights[n][runs ? 0 : 1])}. `), runs ? `${p.backward ? "Backward" : "Forward"} pass of microbatch ${p.microbatch}.` : "The stage waits.");
     buffers.at(when, "--of-stage", String(i));
   };
   const nth = (i, s) => Math.max(0, stages[i].own.findLastIndex((p) => p.start_s <= s));

@@ -279,6 +279,8 @@ def knobs(browser, served):
     browser.evaluate(MOVE + "move(0.5, 0.35)")
     expect("the pointer lists the buffers of a stage", "/Buffers at .* stage 1, [0-9.]+ microbatch(es)? in flight/.test(document.querySelector('#buffers').textContent)")
     expect("and says what runs", "document.querySelector('.said').textContent.includes('Stage 1 at')")
+    browser.evaluate("move(0.01, 0.8)")
+    expect("a stage waits before its first pass", "/Stage 3 at 0: .*, 0 microbatches in flight\\. The stage waits/.test(document.querySelector('.said').textContent)")
     return found
 
 

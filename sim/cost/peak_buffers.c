@@ -369,7 +369,8 @@ static void take_all_in_flight(double bytes, double in_flight, struct base_arena
         struct sim_peak_buffer *row = &out->rows[i];
         if (row->category != MODEL_ACTIVATION) continue;
         row->bytes *= bytes / listed_bytes, row->microbatch = -1;
-        row->why = base_print(arena, "of %.3g microbatches in flight: %s", in_flight, row->why);
+        row->why =
+            base_print(arena, "of %.3g microbatch%s in flight: %s", in_flight, in_flight == 1 ? "" : "es", row->why);
     }
 }
 
