@@ -200,11 +200,13 @@ int mw_predict(mw_session *session, const struct mw_plan *plan, struct mw_predic
 
 /* ---- a search ---- */
 
-/* The caller's functions, behind the program's own. */
 enum { USUAL_TOP = 5 };
+
+/* The caller's functions, behind the program's own. */
 struct told {
     const struct mw_tuning *how;
     mw_session *session;
+    const struct commands_context *context;
     struct mw_search *out;
     bool stops;
 };
@@ -259,6 +261,7 @@ static enum base_status take_found(void *where, const struct tuner_space *space,
         const struct sim_prediction *prediction = &result->plans[count].prediction;
         const struct sim_plan_text text = tuner_plan_text(space, result->plans[count].plan);
         BASE_TRY(sim_plan_check(session->cache, arena, &text, space->step, SIM_AS_COMPILED, &plan, error));
+        BASE_TRY(commands_refuse_impossible(told->context, &plan, prediction, error));
         const struct sim_confidence confidence = sim_confidence_of(NULL, &plan, prediction);
         const struct sim_plan_text said = reports_plan_said(arena, &text, &plan);
         found[count] = (struct mw_found){plan_of(arena, &said), prediction_of(prediction, &confidence)};
@@ -288,6 +291,7 @@ static enum base_status tune(mw_session *session, const struct mw_plan *plan, co
                                        .found_where = &told,
                                        .stop = stops,
                                        .clock_where = &told};
+    told.context = &context;
     BASE_TRY(take_plan(arena, plan, &text, &session->error));
     const int count = words_of(arena, &text, how, words);
     return commands_execute(&context, "tune", count, words, &none, &session->error);

@@ -76,8 +76,7 @@ enum base_status sim_pipeline_price_stage(const struct sim_pipeline_prices *l, i
 void sim_list_stage_bytes(const struct sim_pipeline_prices *l, int stage, struct sim_cost_context *p,
                           int64_t *pass_bytes, int64_t *behind_bytes);
 /* Buffers of a stage at the detail's moment: of the running pass at its most, of microbatches in flight what they
- * saved.
- */
+ * saved. */
 enum base_status sim_list_stage_moment(const struct sim_pipeline_prices *l, struct sim_cost_context *p,
                                        int reported_stage, struct sim_detail *detail, struct base_error *error);
 

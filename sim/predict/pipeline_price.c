@@ -252,8 +252,8 @@ static enum base_status price(struct sim_pipeline_prices *l, struct base_arena *
     if (detail) BASE_TRY(list_detail(l, answer->slowest_stage, detail, error));
     if (detail && detail->peak) BASE_TRY(list_stage_peak(l, answer->reported_stage, detail, error));
     if (detail && detail->moment) {
-        struct sim_cost_context *one =
-            &sim_workspace_of(l->cache)->one; /* the lists above left it at plans of theirs */
+        /* The lists above left this context at plans of theirs. */
+        struct sim_cost_context *one = &sim_workspace_of(l->cache)->one;
         BASE_TRY(sim_pipeline_begin_cost(l, 0, &config, &of_piece, one, error));
         BASE_TRY(sim_list_stage_moment(l, one, answer->reported_stage, detail, error));
     }
