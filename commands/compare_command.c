@@ -9,9 +9,11 @@ enum { MOST_PLANS = 8 };
 /* The compared members of an answer; operations and sources are omitted. */
 static void put_answer(struct base_json_writer *w, const char *name, const struct base_json *answer)
 {
-    static const char *const members[] = {
-        "plan",   "mesh", "profile",    "fits",       "tight", "tight_reason", "fits_probability_frac",
-        "memory", "time", "throughput", "collectives"};
+    static const char *const members[] = {"plan",       "mesh",         "profile",
+                                          "fits",       "verdict",      "headline",
+                                          "tight",      "tight_reason", "fits_probability_frac",
+                                          "memory",     "time",         "throughput",
+                                          "collectives"};
     base_json_open(w, '{');
     base_json_member_string(w, "name", name);
     for (int i = 0; i < BASE_COUNT(members); i++) {

@@ -135,11 +135,11 @@ static enum base_status check_prediction(struct commands_context *context, const
 {
     struct sim_prediction prediction;
     BASE_TRY(sim_predict(context->cache, plan, &prediction, NULL, error));
-    if (prediction.fits) return BASE_OK;
-    const struct reports_shortage shortage = reports_shortage_of(&prediction);
-    commands_warn(context,
-                  base_print(context->arena, "the plan does not fit: %s; predict lists changes that make it fit",
-                             reports_shortage_words(context->arena, &shortage)));
+    const struct sim_confidence confidence = sim_confidence_of(NULL, plan, &prediction);
+    const struct reports_prediction report = {.checked = plan, .prediction = &prediction, .confidence = &confidence};
+    if (sim_wants_changes(confidence.verdict))
+        commands_warn(context, base_print(context->arena, "%s `predict` lists changes that make it fit",
+                                          reports_headline(&report, context->arena)));
     return BASE_OK;
 }
 

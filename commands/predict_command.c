@@ -154,7 +154,7 @@ static enum base_status answer(struct commands_context *context, const struct ba
         BASE_TRY(sim_serving_of(context->cache, plan, &prediction, &serving, error));
         report.serving = &serving;
     }
-    if (!prediction.fits)
+    if (sim_wants_changes(confidence.verdict))
         BASE_TRY(
             sim_changes_that_fit(context->cache, context->arena, text, plan, changes, &report.change_count, error));
     if (trace) BASE_TRY(write_trace(context, arguments, &prediction, &detail, error));

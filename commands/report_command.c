@@ -155,7 +155,7 @@ static enum base_status report_plan(struct commands_context *context, struct sim
                                         .timeline = detail.timeline,
                                         .curve = detail.curve,
                                         .changes = changes};
-    if (!predicted.fits)
+    if (sim_wants_changes(confidence.verdict))
         BASE_TRY(
             sim_changes_that_fit(context->cache, context->arena, &text, &plan, changes, &report.change_count, error));
     if (context->json) reports_prediction_json(&report, context->layout, out);

@@ -5,9 +5,17 @@
 
 static const struct {
     const char *beginning, *colour;
-} verdicts[] = {{"It fits:", "1;32"}, {"It fits, but", "1;33"}, {"It does NOT fit:", "1;31"},
-                {"Best:", "1;32"},    {"Nothing fits", "1;31"}, {"No plan that fits", "1;31"},
-                {"Proven:", "32"},    {"Not proven:", "33"},    {"Warning:", "33"}};
+} verdicts[] = {{"It fits, but", "1;33"},
+                {"It fits", "1;32"},
+                {"It does NOT fit", "1;31"},
+                {"It probably does NOT", "1;31"},
+                {"It probably fits", "1;33"},
+                {"Best:", "1;32"},
+                {"Nothing fits", "1;31"},
+                {"No plan that fits", "1;31"},
+                {"Proven:", "32"},
+                {"Not proven:", "33"},
+                {"Warning:", "33"}};
 
 static bool begins(const char *line, size_t length, const char *with)
 {

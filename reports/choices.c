@@ -19,13 +19,21 @@ static bool is_usable(const struct reports_choice *c)
     return !c->refused && c->prediction.prediction->fits && !c->tight;
 }
 
+/* A plan that probably does not fit is behind all others. */
+static bool is_better(const struct reports_choice *a, const struct reports_choice *b, enum tuner_objective objective)
+{
+    const bool a_fits = !sim_wants_changes(reports_verdict(&a->prediction)),
+               b_fits = !sim_wants_changes(reports_verdict(&b->prediction));
+    return a_fits != b_fits ? a_fits : cost_of(a, objective) < cost_of(b, objective);
+}
+
 /* Index of the best one not yet done (NULL: of all). */
 static int best_of(const struct reports_choice *choices, int count, enum tuner_objective objective, const bool *done)
 {
     int best = -1;
     for (int i = 0; i < count; i++)
         if (is_usable(&choices[i]) && !(done && done[i]) &&
-            (best < 0 || cost_of(&choices[i], objective) < cost_of(&choices[best], objective)))
+            (best < 0 || is_better(&choices[i], &choices[best], objective)))
             best = i;
     return best;
 }
@@ -44,12 +52,16 @@ static void put_row(const struct reports_choice *c, int width, struct base_text 
         base_putf(out, "  refused: %s\n", c->refused);
         return;
     }
+    static const char *const words[SIM_VERDICT_COUNT] = {[SIM_PROBABLY_FITS_NOT] = "probably not",
+                                                         [SIM_PROBABLY_FITS] = "probably fits",
+                                                         [SIM_FITS_NOT] = "does NOT fit"};
+    const enum sim_verdict verdict = reports_verdict(&c->prediction);
     const struct sim_prediction *p = c->prediction.prediction;
     const struct reports_training *training = &c->prediction.training;
     base_putf(out, " %8.0f %15s %12s %10s %11s %13s", round(p->tokens_per_s / p->tokens_per_s_per_device),
               base_count(p->tokens_per_s), base_count(p->tokens_per_s_per_device),
               base_seconds(p->latency_s > 0 ? p->latency_s : p->step_s), base_bytes(p->memory.peak_bytes),
-              p->fits ? base_bytes(p->free_bytes) : "does NOT fit");
+              words[verdict] ? words[verdict] : base_bytes(p->free_bytes));
     if (training->train_tokens > 0) {
         struct reports_run_length run = reports_length_of_run(training, p);
         base_putf(out, " %12s", reports_wall_words(out->arena, run.wall_s));
@@ -113,7 +125,9 @@ void reports_choices_text(const struct reports_choice *choices, int count, enum 
     if (training->device_hour_price > 0) base_putf(out, " %12s", "price");
     base_put(out, "  plan\n");
     for (int i = 0; i < count; i++) put_row(&choices[i], width, out);
-    if (best >= 0) base_putf(out, "\nBest: %s, by %s\n", choices[best].topology, tuner_objective_name(objective));
+    if (best >= 0)
+        base_putf(out, "\nBest: %s, by %s%s\n", choices[best].topology, tuner_objective_name(objective),
+                  sim_wants_changes(reports_verdict(&choices[best].prediction)) ? ". It probably does NOT fit" : "");
     else base_put(out, is_any_tight(choices, count) ? "\nNothing leaves the headroom.\n" : "\nNothing fits.\n");
 }
 

@@ -198,11 +198,10 @@ static void put_members(const struct page *page, struct table *t, const char *he
 
 /* ---- the page ---- */
 
-static const char *fit_words(struct base_arena *arena, const struct base_json *a)
+/* Answers of a run, or that an earlier program saved, have no headline. */
+static const char *fit_words(const struct base_json *a)
 {
-    const char *risk = base_json_string(a, "tight_reason", NULL);
-    if (!base_json_find(a, "fits", BASE_JSON_TRUE)) return "it does NOT fit";
-    return risk ? base_print(arena, "it fits, but it is tight; %s", risk) : "it fits";
+    return base_json_string(a, "headline", base_json_find(a, "fits", BASE_JSON_TRUE) ? "It fits." : "It does NOT fit.");
 }
 
 static void put_verdicts(const struct page *page, const struct table *t)
@@ -212,7 +211,7 @@ static void put_verdicts(const struct page *page, const struct table *t)
         reports_page_paragraph(page,
                                base_print(t->arena, "%s: %s on %s, mesh %s: %s", base_json_string(a, "name", ""),
                                           base_json_string(plan, "model", ""), base_json_string(plan, "topology", ""),
-                                          value_words(t->arena, a, "mesh"), fit_words(t->arena, a)));
+                                          value_words(t->arena, a, "mesh"), fit_words(a)));
     }
 }
 

@@ -29,7 +29,7 @@ const chips = (option) => {
       return button(valueWords(option, value), () => refused ? explain(option, value, refused) : go({ [option]: value }), {
         role: "radio", "aria-checked": String(value === now), tabindex: value === now ? "0" : "-1", "data-value": value,
         class: refused ? "refused" : neighbour && !neighbour.fits ? "unfit" : null, "aria-disabled": refused ? "true" : null,
-        title: refused || (neighbour && !neighbour.now ? `${count(neighbour.tokens_per_s)} tokens/s, ${bytes(neighbour.peak_bytes)}${neighbour.fits ? "" : ", does not fit"}` : null),
+        title: refused || (neighbour && !neighbour.now ? `${count(neighbour.tokens_per_s)} tokens/s, ${bytes(neighbour.peak_bytes)}${neighbour.fits ? "" : `, ${verdictOf(neighbour.answer)}`}` : null),
       });
     }));
     if (had) ([...box.children].find((c) => c.textContent === had) || box.firstChild).focus();

@@ -73,13 +73,13 @@ const searchFacts = [["space_count", "plans"], ["evaluated_count", "predicted in
 const refusedEntries = !found ? [] : (found.topologies || found.answers || []).filter((e) => e.error).map((e) => [e.name || e.topology || "", e.error]);
 /* Where a price is known, the cheapest may be another than the fastest. */
 const priceWords = () => {
-  const fits = entries.filter((e) => e.answer.fits && e.answer.training && e.answer.training.price > 0), best = (of) => fits.reduce((a, b) => of(b) < of(a) ? b : a);
+  const fits = entries.filter((e) => mayFit(e.answer) && e.answer.training && e.answer.training.price > 0), best = (of) => fits.reduce((a, b) => of(b) < of(a) ? b : a);
   if (fits.length < 2) return null;
   const said = (what, e) => `${what} that fits: ${e.name || "plan " + (entries.indexOf(e) + 1)}, ${count(e.answer.throughput.tokens_per_s)} tokens/s, price ${count(e.answer.training.price)}. `;
   return make("p", {}, [said("Cheapest", best((e) => e.answer.training.price)), said("Fastest", best((e) => -e.answer.throughput.tokens_per_s))]);
 };
 const drawLists = (d) => [d.search ? [make("h3", {}, `${entries.length ? `The best of ${count(d.search.space_count)} plans` : `None of ${count(d.search.space_count)} plans fits`}${d.search.proven_optimal ? ", proven" : ""}`), make("dl", { class: "facts" }, searchFacts.filter(([key]) => d.search[key] !== undefined && d.search[key] !== null).map(([key, said]) => fact(said, typeof d.search[key] === "number" && key.endsWith("_count") ? whole(d.search[key]) : cell(key, d.search[key]))))] : null,
-  entries.length ? listTable("Plans", entries.map((e) => ({ name: e.name, plan: e.plan, tokens_per_s: e.answer.throughput.tokens_per_s, step_s: e.answer.time.step_s, latency_s: e.answer.latency_s, peak_bytes: e.answer.memory.peak_bytes, capacity_bytes: available(e.answer.memory), fits: e.answer.fits, price: (e.answer.training || {}).price }))) : null,
+  entries.length ? listTable("Plans", entries.map((e) => ({ name: e.name, plan: e.plan, tokens_per_s: e.answer.throughput.tokens_per_s, step_s: e.answer.time.step_s, latency_s: e.answer.latency_s, peak_bytes: e.answer.memory.peak_bytes, capacity_bytes: available(e.answer.memory), fits: mayFit(e.answer), price: (e.answer.training || {}).price }))) : null,
   priceWords(),
   refusedEntries.length ? [make("h3", {}, "Refused"), table("refused", ["topology", "why"], refusedEntries)] : null,
   entries.length > 1 ? make("p", { class: "tools" }, entries.map((e, i) => button(e.name || `plan ${i + 1}`, () => take(planFrom(e.plan))))) : null,

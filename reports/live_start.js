@@ -8,7 +8,7 @@ const paint = () => {
   show(alarm, refusal ? [make("strong", {}, "Refused: "), refusal, make("span", { class: "tools" }, [remedyButtons(refusal, plan), button("undo", () => history.back(), { class: "small" })])] : []);
   alarm.hidden = !refusal;
   if (answer) show(verdict, drawVerdict(answer, pinned));
-  document.title = answer && !refusal ? `${answer.fits ? "fits" : "does not fit"}, ${count(answer.throughput.tokens_per_s)} tokens/s: ${plan.model} on ${plan.topology}` : "Meshwright";
+  document.title = answer && !refusal ? `${verdictOf(answer)}, ${count(answer.throughput.tokens_per_s)} tokens/s: ${plan.model} on ${plan.topology}` : "Meshwright";
   status.textContent = refusal ? "refused" : answer ? `${headline(answer)}, ${count(answer.throughput.tokens_per_s)} tokens per second` : "";
 };
 const drawView = () => {

@@ -41,14 +41,13 @@ const speedFacts = (d, before) => {
     i.bound_by === null ? fact("a decode step", seconds(t.step_s), `${d.decode_steps} in all; weights: ${d.weights}`) : fact("bound by", i.bound_by, `reading weights ${seconds(i.weights_s)}, cache ${seconds(i.cache_s)}`)];
 };
 
+/* By likelihood, as the headline. A run has no verdict, nor has what an earlier program saved. */
+const verdictOf = (d) => words(d.verdict || (d.fits === false ? "does_not_fit" : "fits"));
+const mayFit = (d) => d.verdict ? !d.verdict.includes("not") : d.fits !== false;
 const headline = (d) => {
   if (d.mode) return `${d.scores.length} example${d.scores.length === 1 ? "" : "s"}, ${count(d.throughput.tokens_per_s)} tokens/s, measured here`;
   if (d.loss) return `Measured: ${count(d.throughput.tokens_per_s)} target tokens/s in ${bytes(d.memory.peak_bytes)} of each device`;
-  const m = d.memory, missing = m.missing_bytes ?? m.peak_bytes - available(m);
-  if (d.fits) return `It fits${d.tight ? ", but it is tight" : ""}: ${bytes(m.peak_bytes)} of ${bytes(available(m))}${d.tight_reason ? `; ${d.tight_reason}` : ""}`;
-  const lacks = [missing > 0 ? `${bytes(missing)} more than the ${bytes(available(m))} of a device` : null,
-    m.missing_host_bytes > 0 ? `${bytes(m.missing_host_bytes)} more than the host has for each device` : null].filter((what) => what);
-  return `It does not fit${lacks.length ? ": " : ""}${lacks.join(", and ")}`;
+  return d.headline || (d.fits ? "It fits" : "It does not fit"); /* an earlier program's answer has none */
 };
 
 const against = (d, pin) => {
@@ -62,7 +61,7 @@ const against = (d, pin) => {
 
 const remedies = (d) => {
   const list = d.changes_that_fit || [];
-  if (d.fits || !list.length) return null;
+  if (!list.length) return null;
   const changesOf = (text) => Object.fromEntries(text.split(/, (?=[a-z_]+ )/).map((part) => {
     const at = part.indexOf(" "), option = optionOf[part.slice(0, at)];
     return option ? [option, part.slice(at + 1)] : null;
@@ -74,7 +73,7 @@ const remedies = (d) => {
 const drawVerdict = (d, pin) => {
   const m = d.memory, t = d.time, s = d.throughput, before = pin && addressOf(pin.plan) !== addressOf(plan) ? pin.answer : null;
   return [
-    make("h2", { class: d.fits === false ? "bad" : "fits", id: "headline" }, headline(d)),
+    make("h2", { class: mayFit(d) ? "fits" : "bad", id: "headline" }, headline(d)),
     against(d, pin),
     make("dl", { class: "facts" }, [
       speedFacts(d, before),
@@ -95,12 +94,12 @@ const drawVerdict = (d, pin) => {
 /* ---- what if ---- */
 
 /* A row of the answer with its totals at hand. */
-const neighbour = (n) => !n.answer ? n : { ...n, now: held ? n.value === (plan[optionOf[n.key]] ?? (n.now ? n.value : null)) : n.now, fits: n.answer.fits, tokens_per_s: n.answer.throughput.tokens_per_s,
+const neighbour = (n) => !n.answer ? n : { ...n, now: held ? n.value === (plan[optionOf[n.key]] ?? (n.now ? n.value : null)) : n.now, fits: mayFit(n.answer), tokens_per_s: n.answer.throughput.tokens_per_s,
   peak_bytes: n.answer.memory.peak_bytes, capacity_bytes: available(n.answer.memory) };
 
 const strip = make("div", { class: "strip", "aria-live": "off" });
 const neighbourSaid = (n, now) => n.refused ? `${n.value}: refused: ${n.refused}`
-  : `${n.value}: ${count(n.tokens_per_s)} tokens/s${now && !n.now ? ` (${change(n.tokens_per_s, now.tokens_per_s)})` : ""}, ${bytes(n.peak_bytes)} of ${bytes(n.capacity_bytes)}${n.fits ? "" : ": does not fit"}`;
+  : `${n.value}: ${count(n.tokens_per_s)} tokens/s${now && !n.now ? ` (${change(n.tokens_per_s, now.tokens_per_s)})` : ""}, ${bytes(n.peak_bytes)} of ${bytes(n.capacity_bytes)}${n.fits ? "" : `: ${verdictOf(n.answer)}`}`;
 const drawStrip = () => {
   const rows = Object.entries(around).filter(([, list]) => list.some((n) => !n.now && !n.refused));
   const fastest = Math.max(...rows.flatMap(([, list]) => list.map((n) => n.refused ? 0 : n.tokens_per_s)));

@@ -293,7 +293,7 @@ const drawSearch = () => {
   return [make("h3", {}, "The best plan for this model, machine and batch"), make("p", {}, "Searched: mesh, microbatches, rules, remat, sharding of sequence and optimizer. Everything else stays as it is. The software's own compiler; 2 % of memory stay free."),
     make("p", { class: "tools" }, search.running ? button("stop", stopSearch) : button("search", beginSearch, { "aria-disabled": held ? "true" : null, title: held ? offline : null })),
     make("div", { role: "status" }, search.running ? [make("p", {}, `${after} so far`), search.said ? progressWords(search.said) : null]
-      : search.error ? search.error : r ? `${best ? `The best: ${count(unique[0].tokens_per_s)} tokens/s in ${bytes(unique[0].peak_bytes)}${r.plans[0].prediction.tight_reason ? `, tight (${r.plans[0].prediction.tight_reason})` : ""}${r.search.proven_optimal ? ", proven the optimum" : `, at most ${percent(r.search.gap_frac)} below the optimum`}. ` : "Nothing fits. "}${whole(r.search.space_count)} plans, ${after}.` : ""),
+      : search.error ? search.error : r ? `${best ? `The best: ${count(unique[0].tokens_per_s)} tokens/s in ${bytes(unique[0].peak_bytes)}${r.plans[0].prediction.tight_reason ? `, ${verdictOf(r.plans[0].prediction)} (${r.plans[0].prediction.tight_reason})` : ""}${r.search.proven_optimal ? ", proven the optimum" : `, at most ${percent(r.search.gap_frac)} below the optimum`}. ` : "Nothing fits. "}${whole(r.search.space_count)} plans, ${after}.` : ""),
     unique.length ? [planRows(unique), cloud("Every plan that was looked at; a click takes it. Pale: ruled out by a bound, at most so fast", looked, ["peak_bytes", "memory of a device"], ["tokens_per_s", "tokens/s"], { line: r.looked_at && r.looked_at.capacity_bytes, take: takeLooked }), parallels(looked, r.looked_at.capacity_bytes, takeLooked)] : null];
 };
 
@@ -324,7 +324,7 @@ const exporter = (format) => button("copy " + format, async (event) => {
 });
 const drawShelf = (d) => [make("h3", {}, shelf.length ? "Pinned plans" : "Nothing is pinned yet"),
   make("p", {}, shelf.length ? "The bold one stands behind the bars above." : "Pin a plan (top right), change it, and both stand here side by side."),
-  shelf.length ? table("pinned plans", ["plan", "tokens/s", "a step", "memory", "fits", "do"], shelf.map((s, i) => [make(s === pinned ? "b" : "span", {}, i ? differences(s.plan, shelf[0].plan).join("; ") || "as the first" : `${s.plan.model} on ${s.plan.topology}`), count(s.answer.throughput.tokens_per_s), seconds(s.answer.time.step_s), bytes(s.answer.memory.peak_bytes), s.answer.fits ? "yes" : "no",
+  shelf.length ? table("pinned plans", ["plan", "tokens/s", "a step", "memory", "fits", "do"], shelf.map((s, i) => [make(s === pinned ? "b" : "span", {}, i ? differences(s.plan, shelf[0].plan).join("; ") || "as the first" : `${s.plan.model} on ${s.plan.topology}`), count(s.answer.throughput.tokens_per_s), seconds(s.answer.time.step_s), bytes(s.answer.memory.peak_bytes), verdictOf(s.answer),
     make("span", { class: "tools" }, [button("take", () => take(s.plan)), button("compare", () => { pinned = s; paint(); drawView(); }), button("drop", () => { shelf.splice(i, 1); if (pinned === s) pinned = shelf[0] || null; paint(); drawView(); })])]), [1, 2, 3]) : null,
   make("h3", {}, "Take it along"),
   make("p", { class: "tools" }, [copier("copy command", () => commandOf(plan)), held ? null : copier("copy link", () => location.href), d ? button("save answer (JSON)", () => save("prediction.json", "application/json", JSON.stringify(d, null, 2))) : null,

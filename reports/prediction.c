@@ -7,11 +7,11 @@
 static void put_verdict(const struct reports_prediction *r, struct base_text *out)
 {
     const struct sim_prediction *p = r->prediction;
-    reports_put_fit(r, out);
+    base_putf(out, "%s\n", reports_headline(r, out->arena));
     base_putf(out, "%s (%s/step; %s tokens/s/device on %d devices; MFU %.1f %%)%s\n",
               reports_tokens_words(out->arena, r->checked, p), base_seconds(p->step_s),
               base_count(p->tokens_per_s_per_device), topo_axes_product(&p->mesh, topo_axes_all(&p->mesh)),
-              100 * p->mfu_frac, p->fits ? "" : ", if it fit");
+              100 * p->mfu_frac, reports_if_fits(r));
 }
 
 /* Intervals, and the tables behind them. */
@@ -100,7 +100,7 @@ static void put_largest_collectives(const struct reports_prediction *r, struct b
 /* The attempts, if there is no change. */
 static const char no_change[] =
     "no change we tried fits: microbatches, remat, the optimizer, its partitioning, rules, the mesh, stages, "
-    "offloading and the software's defaults, one to three of them at once, here and on eight larger topologies; a "
+    "offloading and the software's defaults, one to six of them at once, here and on eight larger topologies; a "
     "batch down to a 32nd; `meshwright tune` searches all of them together";
 
 static void put_change(const struct sim_change *c, int width, struct base_text *out)
@@ -166,7 +166,7 @@ void reports_prediction_text(const struct reports_prediction *r, struct base_tex
     if (r->peak) reports_peak_text("Buffers at the peak", r->peak, out);
     if (r->moment) reports_moment_text(r->moment, out);
     put_largest_collectives(r, out);
-    if (!p->fits) put_changes(r, out);
+    if (sim_wants_changes(reports_verdict(r))) put_changes(r, out);
     const char *words = reports_software_words(out->arena, r->checked);
     base_put(out, "\n");
     if (words) base_putf(out, "As %s settings: %s\n", r->checked->software, words);

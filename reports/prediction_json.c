@@ -261,9 +261,13 @@ static void put_answer(struct base_json_writer *w, const struct reports_predicti
     if (r->again) base_json_member_string(w, "command", r->again);
     if (r->checked) put_compiler(w, r);
     base_json_member_bool(w, "fits", p->fits);
-    if (r->confidence && r->confidence->tight) {
+    if (!r->measured) {
+        base_json_member_string(w, "verdict", reports_verdict_name(reports_verdict(r)));
+        base_json_member_string(w, "headline", reports_headline(r, w->text->arena));
+    }
+    if (p->fits && reports_verdict(r) != SIM_FITS) {
         base_json_member_bool(w, "tight", true);
-        base_json_member_string(w, "tight_reason", reports_tight_words(w->text->arena, r->confidence));
+        base_json_member_string(w, "tight_reason", reports_risk_words(w->text->arena, r->confidence));
     }
     if (r->confidence) base_json_member_double(w, "fits_probability_frac", r->confidence->fits_probability_frac);
     if (r->confidence) base_json_member_string(w, "confidence", r->confidence->rests_on);
@@ -277,7 +281,7 @@ static void put_answer(struct base_json_writer *w, const struct reports_predicti
     put_network(w, r);
     put_collectives(w, r);
     if (r->measured && r->measured->timeline) put_measured_timeline(w, r->measured->timeline);
-    if (p->fits) return;
+    if (!r->changes || !sim_wants_changes(reports_verdict(r))) return;
     base_json_member_open(w, "changes_that_fit", '[');
     for (int i = 0; i < r->change_count; i++) {
         base_json_open_inline(w, '{');

@@ -107,8 +107,15 @@ void reports_put_shortage(struct base_json_writer *writer, const struct sim_pred
 const char *reports_missing_words(struct base_arena *arena, const struct reports_shortage *shortage);
 /* "needs 34.5 GiB on each device; 32 GiB available (2.5 GiB over)" */
 const char *reports_shortage_words(struct base_arena *arena, const struct reports_shortage *shortage);
-/* For a plan that fits, but is tight. */
-const char *reports_tight_words(struct base_arena *arena, const struct sim_confidence *confidence);
+/* The verdict of an answer, by its likelihood where that is known, and in words: "tight"; "It fits, but it is tight";
+ * what follows a speed: "", ", if it fit"; and "14 % likely to run out of memory". */
+enum sim_verdict reports_verdict(const struct reports_prediction *report);
+const char *reports_verdict_name(enum sim_verdict verdict);
+const char *reports_verdict_words(enum sim_verdict verdict);
+const char *reports_if_fits(const struct reports_prediction *report);
+const char *reports_risk_words(struct base_arena *arena, const struct sim_confidence *confidence);
+/* The sentence that every view of an answer begins with: "It fits: needs 28 GiB on each device; …" */
+const char *reports_headline(const struct reports_prediction *report, struct base_arena *arena);
 
 /* ---- one prediction (prediction.c: text, prediction_json.c: the document) ---- */
 
@@ -154,7 +161,7 @@ struct reports_prediction {
     const struct sim_passes *passes;      /* of a pipeline, each; may be NULL */
     const struct sim_peak_buffers *peak;  /* buffers at the peak; may be NULL */
     const struct sim_moment *moment;      /* --buffers-at; or NULL */
-    const struct sim_change *changes;     /* changes that make it fit; best first; see sim_changes_that_fit */
+    const struct sim_change *changes;     /* changes that make it fit; see sim_changes_that_fit. NULL: nobody asked */
     int change_count;
     bool by_op;                              /* --collectives-by-op */
     const struct reports_measured *measured; /* NULL: it is a prediction */
@@ -178,8 +185,6 @@ void reports_moment_text(const struct sim_moment *moment, struct base_text *out)
 double reports_analytic_s(const struct reports_prediction *report, int collective);
 void reports_prediction_json(const struct reports_prediction *report, enum base_json_layout layout,
                              struct base_text *out);
-/* "It fits: needs 28 GiB on each device; …", and how tight it is; or that it does not. */
-void reports_put_fit(const struct reports_prediction *report, struct base_text *out);
 void reports_prediction_text(const struct reports_prediction *report, struct base_text *out);
 /* The same document as a member of another, without the plan and without the constants. */
 void reports_put_answer(struct base_json_writer *writer, const char *key, const struct reports_prediction *report);

@@ -34,22 +34,21 @@ static void put_latency(const struct reports_prediction *r, struct base_text *ou
     base_format_seconds(token, p->step_s), base_format_seconds(all, p->latency_s);
     if (r->checked->options.step == MODEL_STEP_GENERATE)
         base_putf(out, "First token after %s, then %s per token: an answer of %lld tokens takes %s%s\n",
-                  base_seconds(p->first_token_s), token, (long long)p->decode_steps, all, p->fits ? "" : ", if it fit");
+                  base_seconds(p->first_token_s), token, (long long)p->decode_steps, all, reports_if_fits(r));
     if (r->checked->options.step == MODEL_STEP_GENERATE) put_most(r, out);
     else if (decodes(r))
-        base_putf(out, "%s per token at batch %lld%s\n", token, (long long)r->serving->rows,
-                  p->fits ? "" : ", if it fit");
-    else base_putf(out, "A batch takes %s%s\n", all, p->fits ? "" : ", if it fit");
+        base_putf(out, "%s per token at batch %lld%s\n", token, (long long)r->serving->rows, reports_if_fits(r));
+    else base_putf(out, "A batch takes %s%s\n", all, reports_if_fits(r));
 }
 
 void reports_served_verdict(const struct reports_prediction *r, struct base_text *out)
 {
     const struct sim_prediction *p = r->prediction;
-    reports_put_fit(r, out);
+    base_putf(out, "%s\n", reports_headline(r, out->arena));
     put_latency(r, out);
     base_putf(out, "%s tokens/s (%.4g on each of %d devices, MFU %.1f %%)%s\n", base_count(p->tokens_per_s),
               p->tokens_per_s_per_device, topo_axes_product(&p->mesh, topo_axes_all(&p->mesh)), 100 * p->mfu_frac,
-              p->fits ? "" : ", if it fit");
+              reports_if_fits(r));
 }
 
 /* Additional answers, or tokens of each, that fit into the free memory. */

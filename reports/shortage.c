@@ -1,5 +1,5 @@
 /* Whether a plan fits, and why it does not: memory missing on a device, on the host, or both; from a prediction or its
- * document. And the risk of one that fits. */
+ * document. And its verdict in words, which goes by the likelihood of fitting. */
 #include "reports/reports.h"
 
 #include <math.h>
@@ -40,12 +40,43 @@ const char *reports_shortage_words(struct base_arena *arena, const struct report
                       base_bytes(s->limit_bytes), reports_missing_words(arena, s));
 }
 
-const char *reports_tight_words(struct base_arena *arena, const struct sim_confidence *c)
+static const struct {
+    const char *name, *words, *if_fits;
+} verdicts[SIM_VERDICT_COUNT] = {
+    [SIM_FITS] = {"fits", "It fits", ""},
+    [SIM_FITS_TIGHTLY] = {"tight", "It fits, but it is tight", ""},
+    [SIM_PROBABLY_FITS_NOT] = {"probably_does_not_fit", "It probably does NOT fit", ", if it fits"},
+    [SIM_PROBABLY_FITS] = {"probably_fits", "It probably fits", ", if it fits"},
+    [SIM_FITS_NOT] = {"does_not_fit", "It does NOT fit", ", if it fit"}};
+
+enum sim_verdict reports_verdict(const struct reports_prediction *r)
 {
-    return base_print(arena, "%.0f %% likely to run out of memory", 100 * (1 - c->fits_probability_frac));
+    return r->confidence ? r->confidence->verdict : r->prediction->fits ? SIM_FITS : SIM_FITS_NOT;
 }
 
-/* After "It fits" or "It does NOT fit": whose verdict it is, if another memory model disagrees. */
+const char *reports_verdict_name(enum sim_verdict verdict)
+{
+    return verdicts[verdict].name;
+}
+
+const char *reports_verdict_words(enum sim_verdict verdict)
+{
+    return verdicts[verdict].words;
+}
+
+const char *reports_if_fits(const struct reports_prediction *r)
+{
+    return verdicts[reports_verdict(r)].if_fits;
+}
+
+const char *reports_risk_words(struct base_arena *arena, const struct sim_confidence *c)
+{
+    const double percent = 100 * c->fits_probability_frac;
+    if (c->verdict == SIM_PROBABLY_FITS) return base_print(arena, "%.0f %% likely to fit", percent);
+    return base_print(arena, "%.0f %% likely to run out of memory", 100 - percent);
+}
+
+/* After the verdict: whose it is, if another memory model disagrees. */
 static const char *disagreement_words(const struct reports_prediction *r, struct base_arena *arena)
 {
     if (!r->otherwise) return "";
@@ -53,22 +84,28 @@ static const char *disagreement_words(const struct reports_prediction *r, struct
                       r->otherwise->fits ? "does" : "does not", base_bytes(r->otherwise->memory.peak_bytes));
 }
 
-static void put_fit(const struct reports_prediction *r, struct base_text *out)
+/* Where measurements of such plans move the predicted peak across the limit. The interval is around what they took. */
+static const char *bias_words(const struct reports_prediction *r, struct base_arena *arena)
 {
-    const struct sim_confidence *c = r->confidence;
-    const bool tight = c && c->tight;
-    const double limit = sim_limit_bytes(r->prediction), peak = (double)r->prediction->memory.peak_bytes;
-    base_putf(out, "It fits%s%s: needs %s on each device; %s available (%s free)", disagreement_words(r, out->arena),
-              tight ? ", but it is tight" : "", base_bytes(peak), base_bytes(limit), base_bytes(fabs(limit - peak)));
-    if (tight) base_putf(out, "; %s", reports_tight_words(out->arena, c));
-    base_put(out, ".\n");
+    const enum sim_verdict verdict = reports_verdict(r);
+    if (verdict != SIM_PROBABLY_FITS_NOT && verdict != SIM_PROBABLY_FITS) return "";
+    const struct sim_interval *peak = &r->confidence->peak_bytes;
+    const double frac = sqrt(peak->low * peak->high) / (double)r->prediction->memory.peak_bytes - 1;
+    return base_print(arena, ", but plans like it took %.1f %% %s than predicted", 100 * fabs(frac),
+                      frac > 0 ? "more" : "less");
 }
 
-void reports_put_fit(const struct reports_prediction *r, struct base_text *out)
+const char *reports_headline(const struct reports_prediction *r, struct base_arena *arena)
 {
     const struct reports_shortage shortage = reports_shortage_of(r->prediction);
-    if (r->prediction->fits) put_fit(r, out);
-    else
-        base_putf(out, "It does NOT fit%s: %s.\n", disagreement_words(r, out->arena),
-                  reports_shortage_words(out->arena, &shortage));
+    const enum sim_verdict verdict = reports_verdict(r);
+    const double limit = sim_limit_bytes(r->prediction), peak = (double)r->prediction->memory.peak_bytes;
+    const bool is_sure = verdict == SIM_FITS || verdict == SIM_FITS_NOT;
+    const char *needs = !r->prediction->fits
+                            ? reports_shortage_words(arena, &shortage)
+                            : base_print(arena, "needs %s on each device; %s available (%s free)", base_bytes(peak),
+                                         base_bytes(limit), base_bytes(fabs(limit - peak)));
+    return base_print(arena, "%s%s: %s%s%s%s.", reports_verdict_words(verdict), disagreement_words(r, arena), needs,
+                      bias_words(r, arena), is_sure ? "" : "; ",
+                      is_sure ? "" : reports_risk_words(arena, r->confidence));
 }

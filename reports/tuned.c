@@ -272,8 +272,9 @@ static void put_verdict(const struct reports_tuned *r, struct base_text *out)
     if (result->plan_count) {
         base_put(out, "Best: ");
         reports_tuned_put_plan(r, &result->plans[0], out);
-        if (r->plans[0].confidence->tight)
-            base_putf(out, "\nIt fits, but it is tight: %s%s", reports_tight_words(out->arena, r->plans[0].confidence),
+        if (reports_verdict(&r->plans[0]) != SIM_FITS)
+            base_putf(out, "\n%s: %s%s", reports_verdict_words(reports_verdict(&r->plans[0])),
+                      reports_risk_words(out->arena, r->plans[0].confidence),
                       r->guarantee ? "" : "; --risk 10% ranks plans that are 90 % likely to fit");
         base_put(out, "\n");
         const struct tuner_values *batches = batches_of(r->space);

@@ -59,10 +59,16 @@ static void put_collectives_text(struct base_arena *arena, const struct reports_
                   base_bytes(totals[i].compiled_bytes));
 }
 
-static bool is_tight(const struct reports_judged *j)
+static enum sim_verdict predicted_verdict(const struct reports_judged *j)
 {
-    return sim_confidence_of(NULL, j->plan, j->predicted).tight;
+    return sim_confidence_of(NULL, j->plan, j->predicted).verdict;
 }
+
+static const char *const verdicts[SIM_VERDICT_COUNT] = {[SIM_FITS] = "fits",
+                                                        [SIM_FITS_TIGHTLY] = "fits, tight",
+                                                        [SIM_PROBABLY_FITS_NOT] = "probably not",
+                                                        [SIM_PROBABLY_FITS] = "probably",
+                                                        [SIM_FITS_NOT] = "does not"};
 
 void reports_judged_text(struct base_arena *arena, const struct reports_judged *j, struct base_text *out)
 {
@@ -76,11 +82,7 @@ void reports_judged_text(struct base_arena *arena, const struct reports_judged *
     put_line(out, "memory", (double)m->peak_bytes, (double)j->peak_bytes);
     put_line(out, "  arguments", (double)m->argument_bytes, (double)j->argument_bytes);
     put_line(out, "  results", (double)m->output_bytes, (double)j->output_bytes);
-    base_putf(out, "    %-24s %12s %12s\n", "verdict",
-              is_tight(j)          ? "fits, tight"
-              : j->predicted->fits ? "fits"
-                                   : "does not",
-              j->fits ? "fits" : "does not");
+    base_putf(out, "    %-24s %12s %12s\n", "verdict", verdicts[predicted_verdict(j)], j->fits ? "fits" : "does not");
     put_collectives_text(arena, j, out);
 }
 
@@ -124,7 +126,8 @@ void reports_put_judged(struct base_arena *arena, const struct reports_judged *j
     base_json_member_int(w, "argument_bytes", m->argument_bytes);
     base_json_member_int(w, "output_bytes", m->output_bytes);
     base_json_member_bool(w, "fits", j->predicted->fits);
-    if (is_tight(j)) base_json_member_bool(w, "tight", true);
+    base_json_member_string(w, "verdict", reports_verdict_name(predicted_verdict(j)));
+    if (predicted_verdict(j) == SIM_FITS_TIGHTLY) base_json_member_bool(w, "tight", true);
     base_json_close(w, '}');
     if (!j->answered) {
         base_json_member_string(w, "message", j->message);

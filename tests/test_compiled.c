@@ -82,10 +82,10 @@ static void judge(struct sim_cache *cache, struct base_arena *arena, const struc
         judged->recomputed_right_count += prediction.memory.rematerializes == (number_of(csv, "rematerialized") > 0);
     }
     judged->false_fit_count += refused && prediction.fits && free_frac > tight_frac;
-    const bool tight = sim_confidence_of(NULL, &plan, &prediction).tight;
-    assert_true(prediction.fits || !tight);
-    judged->plainly_fit_count += prediction.fits && !tight;
-    judged->plainly_false_count += prediction.fits && !tight && refused;
+    const enum sim_verdict verdict = sim_confidence_of(NULL, &plan, &prediction).verdict;
+    assert_true(prediction.fits == (verdict != SIM_FITS_NOT && verdict != SIM_PROBABLY_FITS));
+    judged->plainly_fit_count += verdict == SIM_FITS;
+    judged->plainly_false_count += verdict == SIM_FITS && refused;
     judged->taken_count += !refused;
 }
 

@@ -76,11 +76,17 @@ class Prediction(Answer):
     def __repr__(self) -> str:
         plan, gib = self.plan() or {}, 1 << 30
         return (f"<{plan.get('model')} on {plan.get('topology')}: {self.step_s:.4g} s a step, {self.tokens_per_s:,.0f} tokens/s, "
-                f"{self.peak_bytes / gib:.2f} of {self.available_bytes / gib:.2f} GiB, {'fits' if self.fits else 'does not fit'}>")
+                f"{self.peak_bytes / gib:.2f} of {self.available_bytes / gib:.2f} GiB, {self.verdict.replace('_', ' ')}>")
 
     @property
     def fits(self) -> bool:
+        """Of the prediction itself; the verdict goes by its likelihood."""
         return bool(self["fits"])
+
+    @property
+    def verdict(self) -> str:
+        """fits, tight, probably_does_not_fit, probably_fits or does_not_fit; of a run, and of what an earlier program saved, by `fits`."""
+        return str(self.get("verdict") or ("fits" if self.fits else "does_not_fit"))
 
     @property
     def step_s(self) -> float:

@@ -248,6 +248,23 @@ static const char *rests_on(struct base_arena *arena, const struct sim_plan *pla
     return words.data;
 }
 
+bool sim_wants_changes(enum sim_verdict verdict)
+{
+    return verdict != SIM_FITS && verdict != SIM_FITS_TIGHTLY;
+}
+
+static enum sim_verdict verdict_of(const struct sim_plan *plan, const struct sim_prediction *p,
+                                   const struct sim_confidence *c)
+{
+    const bool likely = c->fits_probability_frac >= 0.5;
+    if (!p->fits) return likely ? SIM_PROBABLY_FITS : SIM_FITS_NOT;
+    if (!likely) return SIM_PROBABLY_FITS_NOT;
+    if (is_laid_out_as_run(plan)) return SIM_FITS;
+    return c->peak_bytes.high > sim_limit_bytes(p) || !sim_leaves_free(p, SIM_USUAL_HEADROOM_PERCENT / 100.0)
+               ? SIM_FITS_TIGHTLY
+               : SIM_FITS;
+}
+
 struct sim_confidence sim_confidence_of(struct base_arena *arena, const struct sim_plan *plan,
                                         const struct sim_prediction *p)
 {
@@ -267,8 +284,7 @@ struct sim_confidence sim_confidence_of(struct base_arena *arena, const struct s
         out.peak_bytes = around(bytes, &peak);
         out.fits_probability_frac = sim_overfills_host(&p->memory) ? 0 : 0.5 * erfc(-room / sqrt(2));
     }
-    out.tight = p->fits && !is_laid_out_as_run(plan) &&
-                (out.peak_bytes.high > limit || !sim_leaves_free(p, SIM_USUAL_HEADROOM_PERCENT / 100.0));
+    out.verdict = verdict_of(plan, p, &out);
     if (arena) out.rests_on = rests_on(arena, plan, p);
     return out;
 }

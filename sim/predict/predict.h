@@ -95,11 +95,23 @@ enum base_status sim_stage_costs(struct sim_cache *cache, const struct sim_plan 
 struct sim_interval {
     double low, high;
 };
+/* By the likelihood of fitting: the predicted peak is corrected by what measurements of such plans were off. Where that
+ * moves it across the limit, the verdict is other than prediction.fits. */
+enum sim_verdict {
+    SIM_FITS,
+    SIM_FITS_TIGHTLY,      /* the interval of its memory reaches beyond the limit, or the usual headroom is not left;
+                              never where memory is laid out as it is run */
+    SIM_PROBABLY_FITS_NOT, /* predicted to fit, with less than 50 % */
+    SIM_PROBABLY_FITS,     /* predicted not to, with 50 % or more */
+    SIM_FITS_NOT,
+    SIM_VERDICT_COUNT
+};
+/* True if nothing says that it fits: by the prediction, or by its likelihood. */
+bool sim_wants_changes(enum sim_verdict verdict);
 struct sim_confidence {
     struct sim_interval step_s, tokens_per_s, peak_bytes;
     double fits_probability_frac;
-    bool tight;           /* said to fit, but the interval of its memory reaches beyond the limit, or the usual headroom
-                             is not left; never where memory is laid out as it is run */
+    enum sim_verdict verdict;
     double within_log;    /* deviation of the logarithm of step times among plans on one cluster, without differences
                              between clusters */
     const char *rests_on; /* "time: 22 rows of seed_tpu_v4; memory: …", or that no table covers such plans; or NULL */
@@ -136,13 +148,13 @@ enum { SIM_USUAL_HEADROOM_PERCENT = 2 };
 struct sim_change {
     const char *what;      /* "optimizer_partitioning data, num_microbatches 4" */
     const char *t5x_lacks; /* a feature that T5X lacks; NULL: none, or the plan is not T5X's anyway */
-    bool tight;            /* it leaves less than the usual headroom free */
-    int count;             /* of changes at once; a larger topology with its mesh is one */
+    bool tight;            /* its verdict is SIM_FITS_TIGHTLY; a plan that is not likely to fit is none */
+    int count;             /* of changes at once; a larger topology, with its mesh, is one for each doubling */
     struct sim_prediction prediction;
 };
 enum { SIM_MOST_CHANGES = 16 };
-/* For a plan that does not fit: the fewest changes that make it fit, one to three at once, the fastest first. If only a
- * smaller batch helps here, those on the next larger topology where some do. Each is predicted. */
+/* For a plan that does not fit, or probably: the fewest changes that make it fit, one to three at once, the fastest
+ * first. If only a smaller batch helps here, those on the next larger topology where some do. Each is predicted. */
 enum base_status sim_changes_that_fit(struct sim_cache *cache, struct base_arena *arena,
                                       const struct sim_plan_text *text, const struct sim_plan *plan,
                                       struct sim_change changes[SIM_MOST_CHANGES], int *count,

@@ -1,98 +1,37 @@
 /* Changes that make a plan fit: usual ones, singly, then in pairs if none does (or if more microbatches in addition are
- * faster), then in threes. Then a smaller batch, and the same on larger topologies, whose devices an axis of a named
- * mesh gets. Every proposed change is predicted. */
-#include "sim/predict/predict.h"
+ * faster), then in threes and more. Then a smaller batch, and the same on larger topologies, whose devices an axis of a
+ * named mesh gets. Every proposed change is predicted. */
+#include "sim/predict/remedies.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { LARGEST_FACTOR = 32, MOST_ATOMS = 64, MOST_FOUND = 512, MOST_TOPOLOGIES = 8 };
+enum { LARGEST_FACTOR = 32, MOST_TOPOLOGIES = 8 };
 
-/* One change of one key. */
-struct atom {
-    enum sim_key key;
-    const char *value;
-};
-
-struct trial {
-    struct sim_cache *cache;
-    struct base_arena *arena;
-    const struct sim_plan *plan;
-    const struct sim_plan_text *text;
-    const char *topology; /* that is tried instead of the plan's own, or NULL */
-    const char *mesh;     /* the same of its named axes, over that topology; or NULL */
-    const char *batch;    /* there: as much for each device as the plan has; or NULL */
-    double parameter_count;
-    const char *already; /* the difference of the text from the plan, in words; or NULL */
-    struct atom *atoms;
-    int atom_count;
-    struct sim_change *found;
-    int found_count;
-};
-
-static const char *words_of(const struct trial *t, const struct atom *const *changed, int count)
+static bool try_changes(struct sim_remedy_trial *t, const struct sim_remedy *const *changed, int count)
 {
-    struct base_text words = {.arena = t->arena};
-    if (t->already) base_put(&words, t->already);
-    if (t->topology) base_putf(&words, "%stopology %s", words.length ? ", " : "", t->topology);
-    if (t->mesh) base_putf(&words, ", ici_mesh %s", t->mesh);
-    if (t->batch) base_putf(&words, ", batch_size %s", t->batch);
-    for (int i = 0; i < count; i++)
-        base_putf(&words, "%s%s %s", words.length ? ", " : "", sim_plan_keys[changed[i]->key].name, changed[i]->value);
-    return words.data;
-}
-
-/* Parameters in four bits, sharded over all devices, do not fit: no change of the plan helps there. */
-static bool is_beyond_all(const struct trial *t, const struct sim_plan *plan)
-{
-    static const double least_parameter_bytes = 0.5;
-    const struct topo_topology *topology = &plan->placement->topology;
-    return !plan->cpu_offload && least_parameter_bytes * t->parameter_count >
-                                     topology->device_count * plan->placement->profile.constants[SIM_CAPACITY_BYTES];
-}
-
-/* Refused plans are no advice; only a plan that fits is kept. */
-static bool try_changes(struct trial *t, const struct atom *const *changed, int count)
-{
-    struct sim_plan plan;
-    struct sim_prediction prediction;
-    struct base_error ignored;
-    struct sim_plan_text text = *t->text;
-    if (t->topology) text.values[SIM_TOPOLOGY] = t->topology;
-    if (t->mesh) text.values[SIM_ICI_MESH] = t->mesh;
-    if (t->batch) text.values[SIM_BATCH_SIZE] = t->batch;
-    for (int i = 0; i < count; i++) text.values[changed[i]->key] = changed[i]->value;
-    if (t->found_count == MOST_FOUND) return false;
-    if (sim_plan_check_another(t->cache, &text, t->plan->options.step, t->plan->form, &plan, &ignored) != BASE_OK)
-        return false;
-    if (is_beyond_all(t, &plan)) return false;
-    if (sim_predict(t->cache, &plan, &prediction, NULL, &ignored) != BASE_OK || !prediction.fits) return false;
-    bool is_t5x = !strcmp(plan.software, sim_plan_keys[SIM_SOFTWARE].fallback);
-    t->found[t->found_count++] =
-        (struct sim_change){words_of(t, changed, count), is_t5x ? sim_t5x_lacks(t->arena, &plan, t->plan) : NULL,
-                            sim_confidence_of(NULL, &plan, &prediction).tight,
-                            count + (t->topology != NULL) + (t->batch != NULL) + (t->already ? 2 : 0), prediction};
-    return true;
+    return sim_remedy_try(t, changed, count, NULL);
 }
 
 /* The fewest microbatches that make the plan fit, with up to two other changes. */
-static void try_microbatches(struct trial *t, const struct atom *beside, const struct atom *other)
+static void try_microbatches(struct sim_remedy_trial *t, const struct sim_remedy *beside,
+                             const struct sim_remedy *other)
 {
     int64_t batch = t->plan->batch_size, now = t->plan->num_microbatches;
     for (int64_t n = base_next_divisor(batch, now); n && n <= LARGEST_FACTOR * now; n = base_next_divisor(batch, n)) {
-        struct atom microbatches = {SIM_NUM_MICROBATCHES, base_print(t->arena, "%lld", (long long)n)};
-        const struct atom *all[] = {&microbatches, beside, other};
+        struct sim_remedy microbatches = {SIM_NUM_MICROBATCHES, base_print(t->arena, "%lld", (long long)n)};
+        const struct sim_remedy *all[] = {&microbatches, beside, other};
         if (try_changes(t, all, 1 + (beside != NULL) + (other != NULL))) return;
     }
 }
 
 /* The largest half, quarter, … of the batch that makes the plan fit, with another change or alone. */
-static bool try_batches(struct trial *t, const struct atom *beside)
+static bool try_batches(struct sim_remedy_trial *t, const struct sim_remedy *beside)
 {
     for (int64_t n = t->plan->batch_size; n % 2 == 0 && LARGEST_FACTOR * n > t->plan->batch_size;) {
-        struct atom batch = {SIM_BATCH_SIZE, base_print(t->arena, "%lld", (long long)(n /= 2))};
-        const struct atom *both[] = {&batch, beside};
+        struct sim_remedy batch = {SIM_BATCH_SIZE, base_print(t->arena, "%lld", (long long)(n /= 2))};
+        const struct sim_remedy *both[] = {&batch, beside};
         if (try_changes(t, both, beside ? 2 : 1)) return true;
     }
     return false;
@@ -100,73 +39,61 @@ static bool try_batches(struct trial *t, const struct atom *beside)
 
 /* ---- the changes ---- */
 
-static void add(struct trial *t, enum sim_key key, const char *value)
-{
-    const char *given = t->text->values[key], *usual = sim_usual_value(t->plan->software, key),
-               *now = given   ? given
-                      : usual ? usual
-                              : sim_plan_keys[key].fallback;
-    for (int i = 0; i < t->atom_count; i++)
-        if (t->atoms[i].key == key && !strcmp(t->atoms[i].value, value)) return;
-    if (t->atom_count < MOST_ATOMS && !(now && !strcmp(now, value)))
-        t->atoms[t->atom_count++] = (struct atom){key, value};
-}
-
 /* What a sharded program can do, for T5X and software without a row of choices. */
-static void add_words(struct trial *t)
+static void add_words(struct sim_remedy_trial *t)
 {
-    static const struct atom words[] = {{SIM_REMAT_POLICY, "selective"},
-                                        {SIM_REMAT_POLICY, "minimal"},
-                                        {SIM_REMAT_POLICY, "full"},
-                                        {SIM_OPTIMIZER, "adafactor"},
-                                        {SIM_OPTIMIZER_PARTITIONING, "data"}};
-    for (int i = 0; i < BASE_COUNT(words); i++) add(t, words[i].key, words[i].value);
+    static const struct sim_remedy words[] = {{SIM_REMAT_POLICY, "selective"},
+                                              {SIM_REMAT_POLICY, "minimal"},
+                                              {SIM_REMAT_POLICY, "full"},
+                                              {SIM_OPTIMIZER, "adafactor"},
+                                              {SIM_OPTIMIZER_PARTITIONING, "data"}};
+    for (int i = 0; i < BASE_COUNT(words); i++) sim_remedy_add(t, words[i].key, words[i].value);
 }
 
-static void add_standard_rules(struct trial *t)
+static void add_standard_rules(struct sim_remedy_trial *t)
 {
     static const char *const rules[] = {"standard:2,1", "standard:1,2", "standard:2,2"};
-    for (int i = 0; i < BASE_COUNT(rules) && !t->already; i++) add(t, SIM_RULES, rules[i]);
+    for (int i = 0; i < BASE_COUNT(rules) && !t->already; i++) sim_remedy_add(t, SIM_RULES, rules[i]);
 }
 
 /* The software's own words of a key, but for the one that says that nothing is saved. */
-static void add_choices(struct trial *t, enum sim_key key)
+static void add_choices(struct sim_remedy_trial *t, enum sim_key key)
 {
     const char *words = sim_software_choice(t->plan->software, sim_plan_keys[key].name, false);
     for (size_t length; *words; words += length + (words[length] == ' ')) {
         length = strcspn(words, " ");
         const char *word = base_copy_bytes(t->arena, words, length);
-        if (strcmp(word, "none") != 0 && strcmp(word, "0") != 0) add(t, key, word);
+        if (strcmp(word, "none") != 0 && strcmp(word, "0") != 0) sim_remedy_add(t, key, word);
     }
 }
 
 /* Powers of two that divide the layers. */
-static void add_stages(struct trial *t)
+static void add_stages(struct sim_remedy_trial *t)
 {
     const int64_t layers = t->plan->config->num_decoder_layers;
     const char *searched = sim_software_choice(t->plan->software, sim_plan_keys[SIM_PIPELINE_STAGES].name, false);
     if (!searched || !*searched || t->plan->config->encoder) return;
     for (int64_t n = 2 * t->plan->pipeline.stages; n <= LARGEST_FACTOR && layers % n == 0; n *= 2)
-        add(t, SIM_PIPELINE_STAGES, base_print(t->arena, "%lld", (long long)n));
+        sim_remedy_add(t, SIM_PIPELINE_STAGES, base_print(t->arena, "%lld", (long long)n));
 }
 
 /* Whether the software has a row of choices; T5X's words have none of their own. */
-static bool has_choices(const struct trial *t)
+static bool has_choices(const struct sim_remedy_trial *t)
 {
     return strcmp(t->plan->software, sim_plan_keys[SIM_SOFTWARE].fallback) != 0 &&
            sim_software_choice(t->plan->software, sim_plan_keys[SIM_RULES].name, false);
 }
 
 /* Powers of two that divide the experts, where the software shares them out. */
-static void add_expert_parallel(struct trial *t)
+static void add_expert_parallel(struct sim_remedy_trial *t)
 {
     const int64_t experts = t->plan->config->experts.count;
     const char *searched = sim_software_choice(t->plan->software, sim_plan_keys[SIM_EXPERT_PARALLEL].name, false);
     for (int64_t n = 2; searched && *searched && n <= experts && experts % n == 0; n *= 2)
-        add(t, SIM_EXPERT_PARALLEL, base_print(t->arena, "%lld", (long long)n));
+        sim_remedy_add(t, SIM_EXPERT_PARALLEL, base_print(t->arena, "%lld", (long long)n));
 }
 
-static void add_own(struct trial *t)
+static void add_own(struct sim_remedy_trial *t)
 {
     static const enum sim_key keys[] = {SIM_REMAT_POLICY,      SIM_OPTIMIZER,   SIM_OPTIMIZER_PARTITIONING,
                                         SIM_SEQUENCE_PARALLEL, SIM_CPU_OFFLOAD, SIM_RULES};
@@ -176,40 +103,40 @@ static void add_own(struct trial *t)
     /* Named meshes take rules of any set. */
     if (!is_own || (t->plan->request.ici_mesh.count && rules && !strncmp(rules, "standard", strlen("standard"))))
         add_standard_rules(t);
-    if (sim_replays_torch(t->plan)) add(t, SIM_EXPANDABLE_SEGMENTS, "1");
+    if (sim_replays_torch(t->plan)) sim_remedy_add(t, SIM_EXPANDABLE_SEGMENTS, "1");
     for (int i = 0; i < BASE_COUNT(keys) && is_own; i++)
         if (keys[i] != SIM_RULES || !t->already) add_choices(t, keys[i]);
 }
 
 /* The software's usual values of keys that the plan sets otherwise. */
-static void add_usual(struct trial *t)
+static void add_usual(struct sim_remedy_trial *t)
 {
     static const enum sim_key keys[] = {SIM_ATTENTION, SIM_RULES};
     for (int i = 0; i < BASE_COUNT(keys); i++) {
         const char *usual = sim_usual_value(t->plan->software, keys[i]);
-        if (usual && (keys[i] != SIM_RULES || !t->already)) add(t, keys[i], usual);
+        if (usual && (keys[i] != SIM_RULES || !t->already)) sim_remedy_add(t, keys[i], usual);
     }
 }
 
 /* Twice as many devices along one dimension of the tile; as num_partitions all powers of two that are more. */
-static void add_tiles(struct trial *t)
+static void add_tiles(struct sim_remedy_trial *t)
 {
     const struct topo_mesh_request *request = &t->plan->request;
     for (int dim = 0; dim < request->submesh_count; dim++) {
         struct base_text value = {.arena = t->arena};
         for (int i = 0; i < request->submesh_count; i++)
             base_putf(&value, "%s%d", i ? "," : "", request->submesh[i] * (i == dim ? 2 : 1));
-        add(t, SIM_SUBMESH, value.data);
+        sim_remedy_add(t, SIM_SUBMESH, value.data);
     }
     if (request->submesh_count || request->ici_mesh.count) return;
     const struct topo_axes *axes = &t->plan->placement->axes;
     int now = topo_axes_product(axes, sim_model_axis(axes)), most = t->plan->placement->topology.device_count;
     for (int n = 2 * now; n <= most && n <= LARGEST_FACTOR * now; n *= 2)
-        add(t, SIM_NUM_PARTITIONS, base_print(t->arena, "%d", n));
+        sim_remedy_add(t, SIM_NUM_PARTITIONS, base_print(t->arena, "%d", n));
 }
 
 /* For a named mesh: half as many devices along one axis, twice as many along another. */
-static void add_meshes(struct trial *t)
+static void add_meshes(struct sim_remedy_trial *t)
 {
     for (int from = 0; from < t->plan->request.ici_mesh.count; from++)
         for (int to = 0; to < t->plan->request.ici_mesh.count; to++) {
@@ -217,20 +144,20 @@ static void add_meshes(struct trial *t)
             if (to == from || mesh.sizes[from] % 2 != 0) continue;
             mesh.sizes[from] /= 2;
             mesh.sizes[to] *= 2;
-            add(t, SIM_ICI_MESH, topo_axes_sizes(t->arena, &mesh));
+            sim_remedy_add(t, SIM_ICI_MESH, topo_axes_sizes(t->arena, &mesh));
         }
 }
 
 /* ---- one, two, and elsewhere ---- */
 
-static void try_single(struct trial *t)
+static void try_single(struct sim_remedy_trial *t)
 {
-    for (int i = 0; i < t->atom_count; i++) try_changes(t, (const struct atom *[]){&t->atoms[i]}, 1);
+    for (int i = 0; i < t->atom_count; i++) try_changes(t, (const struct sim_remedy *[]){&t->atoms[i]}, 1);
     try_microbatches(t, NULL, NULL);
 }
 
 /* A pipeline of one microbatch is idle for most of its time. */
-static void try_staged_pairs(struct trial *t)
+static void try_staged_pairs(struct sim_remedy_trial *t)
 {
     for (int j = 0; j < t->atom_count; j++)
         for (int i = 0; i < t->atom_count; i++)
@@ -238,25 +165,27 @@ static void try_staged_pairs(struct trial *t)
                 try_microbatches(t, &t->atoms[j], &t->atoms[i]);
 }
 
-static void try_pairs(struct trial *t)
+static void try_pairs(struct sim_remedy_trial *t)
 {
     for (int i = 0; i < t->atom_count; i++) {
         for (int j = i + 1; j < t->atom_count; j++)
             if (t->atoms[i].key != t->atoms[j].key)
-                try_changes(t, (const struct atom *[]){&t->atoms[j], &t->atoms[i]}, 2);
+                try_changes(t, (const struct sim_remedy *[]){&t->atoms[j], &t->atoms[i]}, 2);
         try_microbatches(t, &t->atoms[i], NULL);
     }
     if (!t->found_count) try_staged_pairs(t);
 }
 
-static const struct atom all_recomputed = {SIM_REMAT_POLICY, "full"};
+static const struct sim_remedy all_recomputed = {SIM_REMAT_POLICY, "full"};
 
 /* More microbatches with full remat, and each other change. */
-static void try_triples(struct trial *t)
+static void try_triples(struct sim_remedy_trial *t)
 {
     for (int i = 0; i < t->atom_count; i++)
         if (t->atoms[i].key != all_recomputed.key) try_microbatches(t, &t->atoms[i], &all_recomputed);
 }
+
+/* ---- which to keep ---- */
 
 /* A change ready to use: the software supports it, and the headroom stays. */
 static bool is_ready(const struct sim_change *change)
@@ -265,7 +194,7 @@ static bool is_ready(const struct sim_change *change)
 }
 
 /* Of the pairs after the first `single` changes, those that are ready and faster than all ready singles. */
-static void keep_faster_pairs(struct trial *t, int single)
+static void keep_faster_pairs(struct sim_remedy_trial *t, int single)
 {
     double fastest = 0;
     int kept = single;
@@ -276,7 +205,7 @@ static void keep_faster_pairs(struct trial *t, int single)
     t->found_count = kept;
 }
 
-static void try_here(struct trial *t)
+static void try_here(struct sim_remedy_trial *t)
 {
     try_single(t);
     const int single = t->found_count;
@@ -285,14 +214,15 @@ static void try_here(struct trial *t)
     if (single) keep_faster_pairs(t, single);
 }
 
-static void try_there(struct trial *t)
+static void try_there(struct sim_remedy_trial *t)
 {
     try_changes(t, NULL, 0);
     if (!t->found_count) try_here(t);
+    if (!t->found_count) sim_remedies_in_sets(t);
 }
 
 /* One axis of the mesh takes the devices that are more, the longest first. */
-static void try_longer_axes(struct trial *t, int times)
+static void try_longer_axes(struct sim_remedy_trial *t, int times)
 {
     const struct topo_axes *mesh = &t->plan->request.ici_mesh;
     bool tried[TOPO_MOST_AXES] = {false};
@@ -309,7 +239,7 @@ static void try_longer_axes(struct trial *t, int times)
 }
 
 /* A batch with nothing for some of the devices grows as they do. */
-static void try_devices(struct trial *t, int devices)
+static void try_devices(struct sim_remedy_trial *t, int devices)
 {
     const int times = devices / t->plan->placement->topology.device_count;
     if (t->plan->request.ici_mesh.count) try_longer_axes(t, times);
@@ -321,23 +251,24 @@ static void try_devices(struct trial *t, int devices)
     t->batch = NULL;
 }
 
-static void try_larger(struct trial *t)
+static void try_larger(struct sim_remedy_trial *t)
 {
     const struct topo_topology *topology = &t->plan->placement->topology;
     int devices = topology->device_count;
     for (int i = 0; i < MOST_TOPOLOGIES && !t->found_count; i++) {
         t->topology = topo_next_larger(t->arena, topology, &devices);
         if (!t->topology) return;
+        t->doublings = (int)ceil(log2((double)devices / topology->device_count));
         try_devices(t, devices);
     }
 }
 
 /* Experts replicated on every device: T5X's rules for them, over as many devices as possible, then further changes. */
-static void try_experts(struct trial *t)
+static void try_experts(struct sim_remedy_trial *t)
 {
     const int64_t experts = t->plan->config->experts.count;
     struct sim_plan_text text = *t->text;
-    struct trial sharded = *t;
+    struct sim_remedy_trial sharded = *t;
     struct sim_plan plan;
     struct base_error ignored;
     int64_t n = experts;
@@ -356,13 +287,13 @@ static void try_experts(struct trial *t)
     sharded.already =
         base_print(t->arena, "num_expert_partitions %lld, logical_axis_rules standard_moe:1,1", (long long)n);
     sharded.found_count = sharded.atom_count = 0;
-    sharded.found = base_new(t->arena, struct sim_change, MOST_FOUND);
-    sharded.atoms = base_new(t->arena, struct atom, MOST_ATOMS);
+    sharded.found = base_new(t->arena, struct sim_change, SIM_REMEDIES_MOST_FOUND);
+    sharded.atoms = base_new(t->arena, struct sim_remedy, SIM_REMEDIES_MOST_ATOMS);
     add_words(&sharded);
     add_tiles(&sharded);
     try_changes(&sharded, NULL, 0);
     if (!sharded.found_count) try_here(&sharded);
-    for (int i = 0; i < sharded.found_count && t->found_count < MOST_FOUND; i++)
+    for (int i = 0; i < sharded.found_count && t->found_count < SIM_REMEDIES_MOST_FOUND; i++)
         t->found[t->found_count++] = sharded.found[i];
 }
 
@@ -393,11 +324,11 @@ enum base_status sim_changes_that_fit(struct sim_cache *cache, struct base_arena
                                       const struct sim_plan_text *text, const struct sim_plan *plan,
                                       struct sim_change changes[SIM_MOST_CHANGES], int *count, struct base_error *error)
 {
-    struct trial trial = {
+    struct sim_remedy_trial trial = {
         .cache = cache, .arena = arena, .plan = plan, .text = text, .parameter_count = count_parameters(arena, plan)};
     (void)error;
-    trial.atoms = base_new(arena, struct atom, MOST_ATOMS);
-    trial.found = base_new(arena, struct sim_change, MOST_FOUND);
+    trial.atoms = base_new(arena, struct sim_remedy, SIM_REMEDIES_MOST_ATOMS);
+    trial.found = base_new(arena, struct sim_change, SIM_REMEDIES_MOST_FOUND);
     add_own(&trial);
     add_usual(&trial);
     add_tiles(&trial);
@@ -409,7 +340,10 @@ enum base_status sim_changes_that_fit(struct sim_cache *cache, struct base_arena
     if (!trial.found_count) {
         try_larger(&trial);
         trial.topology = trial.mesh = NULL;
+        trial.doublings = 0;
+        const int elsewhere = trial.found_count;
         try_triples(&trial);
+        if (trial.found_count == elsewhere) sim_remedies_in_sets(&trial);
         if (!try_batches(&trial, NULL)) try_batches(&trial, &all_recomputed);
     }
     qsort(trial.found, (size_t)trial.found_count, sizeof *trial.found, smaller_first);

@@ -1,0 +1,42 @@
+/* Private to the files of remedies: a change of a key, and the plan that changes are tried on. */
+#ifndef SIM_REMEDIES_H
+#define SIM_REMEDIES_H
+
+#include "sim/predict/predict.h"
+
+enum { SIM_REMEDIES_MOST_ATOMS = 64, SIM_REMEDIES_MOST_FOUND = 512 };
+
+/* One change of one key. */
+struct sim_remedy {
+    enum sim_key key;
+    const char *value;
+};
+
+struct sim_remedy_trial {
+    struct sim_cache *cache;
+    struct base_arena *arena;
+    const struct sim_plan *plan;
+    const struct sim_plan_text *text;
+    const char *topology; /* that is tried instead of the plan's own, or NULL */
+    int doublings;        /* of the devices there; 0: here */
+    const char *mesh;     /* the same of its named axes, over that topology; or NULL */
+    const char *batch;    /* there: as much for each device as the plan has; or NULL */
+    double parameter_count;
+    const char *already; /* the difference of the text from the plan, in words; or NULL */
+    struct sim_remedy *atoms;
+    int atom_count;
+    struct sim_change *found;
+    int found_count;
+};
+
+/* Adds a value of a key to the changes to try, if the plan has another. remedy_trial.c */
+void sim_remedy_add(struct sim_remedy_trial *trial, enum sim_key key, const char *value);
+/* True if the plan with these changes fits: it is then among the found. Refused plans are no advice. free_bytes: of the
+ * plan so changed, also where it does not fit; or NULL. remedy_trial.c */
+bool sim_remedy_try(struct sim_remedy_trial *trial, const struct sim_remedy *const *changed, int count,
+                    double *free_bytes);
+/* One change after another: of each number of changes those go on that leave most memory free, until some fit
+ * (remedy_sets.c). */
+void sim_remedies_in_sets(struct sim_remedy_trial *trial);
+
+#endif

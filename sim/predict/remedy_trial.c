@@ -1,0 +1,63 @@
+/* A plan with some keys changed: predicted, and kept if it fits. */
+#include "sim/predict/remedies.h"
+
+#include <string.h>
+
+static const char *words_of(const struct sim_remedy_trial *t, const struct sim_remedy *const *changed, int count)
+{
+    struct base_text words = {.arena = t->arena};
+    if (t->already) base_put(&words, t->already);
+    if (t->topology) base_putf(&words, "%stopology %s", words.length ? ", " : "", t->topology);
+    if (t->mesh) base_putf(&words, ", ici_mesh %s", t->mesh);
+    if (t->batch) base_putf(&words, ", batch_size %s", t->batch);
+    for (int i = 0; i < count; i++)
+        base_putf(&words, "%s%s %s", words.length ? ", " : "", sim_plan_keys[changed[i]->key].name, changed[i]->value);
+    return words.data;
+}
+
+/* Parameters in four bits, sharded over all devices, do not fit: no change of the plan helps there. */
+static bool is_beyond_all(const struct sim_remedy_trial *t, const struct sim_plan *plan)
+{
+    static const double least_parameter_bytes = 0.5;
+    const struct topo_topology *topology = &plan->placement->topology;
+    return !plan->cpu_offload && least_parameter_bytes * t->parameter_count >
+                                     topology->device_count * plan->placement->profile.constants[SIM_CAPACITY_BYTES];
+}
+
+/* Refused plans are no advice; only a plan that fits is kept. free_bytes: of the plan so changed, also where it does
+ * not fit; or NULL. */
+bool sim_remedy_try(struct sim_remedy_trial *t, const struct sim_remedy *const *changed, int count, double *free_bytes)
+{
+    struct sim_plan plan;
+    struct sim_prediction prediction;
+    struct base_error ignored;
+    struct sim_plan_text text = *t->text;
+    if (t->topology) text.values[SIM_TOPOLOGY] = t->topology;
+    if (t->mesh) text.values[SIM_ICI_MESH] = t->mesh;
+    if (t->batch) text.values[SIM_BATCH_SIZE] = t->batch;
+    for (int i = 0; i < count; i++) text.values[changed[i]->key] = changed[i]->value;
+    if (t->found_count == SIM_REMEDIES_MOST_FOUND) return false;
+    if (sim_plan_check_another(t->cache, &text, t->plan->options.step, t->plan->form, &plan, &ignored) != BASE_OK)
+        return false;
+    if (is_beyond_all(t, &plan) || sim_predict(t->cache, &plan, &prediction, NULL, &ignored) != BASE_OK) return false;
+    if (free_bytes) *free_bytes = (double)prediction.free_bytes;
+    const enum sim_verdict verdict = sim_confidence_of(NULL, &plan, &prediction).verdict;
+    if (sim_wants_changes(verdict)) return false;
+    bool is_t5x = !strcmp(plan.software, sim_plan_keys[SIM_SOFTWARE].fallback);
+    t->found[t->found_count++] = (struct sim_change){
+        words_of(t, changed, count), is_t5x ? sim_t5x_lacks(t->arena, &plan, t->plan) : NULL,
+        verdict == SIM_FITS_TIGHTLY, count + t->doublings + (t->batch != NULL) + (t->already ? 2 : 0), prediction};
+    return true;
+}
+
+void sim_remedy_add(struct sim_remedy_trial *t, enum sim_key key, const char *value)
+{
+    const char *given = t->text->values[key], *usual = sim_usual_value(t->plan->software, key),
+               *now = given   ? given
+                      : usual ? usual
+                              : sim_plan_keys[key].fallback;
+    for (int i = 0; i < t->atom_count; i++)
+        if (t->atoms[i].key == key && !strcmp(t->atoms[i].value, value)) return;
+    if (t->atom_count < SIM_REMEDIES_MOST_ATOMS && !(now && !strcmp(now, value)))
+        t->atoms[t->atom_count++] = (struct sim_remedy){key, value};
+}
