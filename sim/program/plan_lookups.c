@@ -103,9 +103,10 @@ static void scan_layers(struct sim_cache *cache, struct sim_plan *plan)
         take_scanned(cache, SIM_STORED_SCANNED_CONFIG, plan);
 }
 
-/* MaxText's meshes have each of its axes, most of size one: an axis missing from the mesh shards nothing. */
+/* MaxText's meshes have each of its axes, most of size one: an axis missing from the mesh shards nothing. Without
+ * experts their axis is one more of fsdp (base.yml: activation_batch and embed end with expert). */
 static struct model_rules on_mesh(struct base_arena *arena, const struct model_rules *rules,
-                                  const struct topo_axes *mesh)
+                                  const struct topo_axes *mesh, bool shards_expert)
 {
     struct model_rule *kept = base_new(arena, struct model_rule, rules->count);
     int count = 0;
@@ -116,6 +117,8 @@ static struct model_rules on_mesh(struct base_arena *arena, const struct model_r
         for (int j = 0; j < named; j++)
             if (topo_axis_named(mesh, rule.value.names[j]) >= 0)
                 rule.value.names[rule.value.count++] = rule.value.names[j];
+        if (shards_expert && rule.value.count && !strcmp(rule.value.names[rule.value.count - 1], "fsdp"))
+            rule.value.names[rule.value.count++] = "expert";
         if (!named || rule.value.count) kept[count++] = rule;
     }
     return (struct model_rules){kept, count};
@@ -132,6 +135,7 @@ static enum base_status find_rules(struct sim_cache *cache, const char *text, st
     plan->rules_text = text && *text ? text : sim_key_fallback(SIM_RULES, setting);
     const struct topo_axes *mesh = &plan->placement->axes;
     const bool is_maxtext = !strcmp(plan->rules_text, "maxtext") && topo_axis_named(mesh, "fsdp") >= 0;
+    const bool shards_expert = is_maxtext && !plan->config->experts.count && topo_axis_named(mesh, "expert") >= 0;
     const bool over_context = plan->context_parallel > 1 || (is_maxtext && topo_axis_named(mesh, "context") >= 0),
                sends_parts = sim_sends_parts(plan), has_experts_apart = plan->expert_parallel > 1,
                beyond_axis = sim_experts_beyond_axis(plan),
@@ -142,6 +146,7 @@ static enum base_status find_rules(struct sim_cache *cache, const char *text, st
     base_memo_text(memo, plan->rules_text);
     base_memo_bytes(memo, &over_context, sizeof over_context);
     base_memo_bytes(memo, &over_model, sizeof over_model);
+    base_memo_bytes(memo, &shards_expert, sizeof shards_expert);
     base_memo_bytes(memo, &beside, sizeof beside);
     if (is_maxtext) base_memo_text(memo, plan->placement->axes_text);
     base_memo_bytes(memo, &has_experts_apart, sizeof has_experts_apart);
@@ -153,7 +158,7 @@ static enum base_status find_rules(struct sim_cache *cache, const char *text, st
         remember(cache, &known->answer,
                  model_rules_parse(&cache->arena, base_copy(&cache->arena, plan->rules_text), &known->rules, error),
                  error);
-        if (is_maxtext) known->rules = on_mesh(&cache->arena, &known->rules, mesh);
+        if (is_maxtext) known->rules = on_mesh(&cache->arena, &known->rules, mesh, shards_expert);
         if (over_model) known->rules = model_rules_over_model(&cache->arena, &known->rules);
         if (sends_parts) known->rules = model_rules_over_context(&cache->arena, &known->rules);
         if (beside)
