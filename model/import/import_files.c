@@ -54,6 +54,8 @@ static const struct {
     {"levanter", "trainer:", "hidden_dim"},
     {"deepspeed", "zero_optimization", ""},
     {"deepspeed", "train_micro_batch_size_per_gpu", ""},
+    {"deepspeed", "\"train_batch_size\"", "\"optimizer\""},
+    {"deepspeed", "\"train_batch_size\"", "\"steps_per_print\""},
     {"transformers", "per_device_train_batch_size", ""},
 };
 
@@ -385,10 +387,19 @@ static void take_allocator(struct import_draft *draft)
     }
 }
 
+/* accelerate reads fsdp_config where it starts FSDP, and not elsewhere. */
+static void drop_unread(struct import_draft *draft)
+{
+    const char *type = model_import_said(draft, ".distributed", "FSDP");
+    for (int i = 0; i < draft->slot_count && strcmp(type, "FSDP") != 0; i++)
+        if (!strncmp(draft->slots[i].from, "fsdp_config.", 12)) draft->slots[i].value = "";
+}
+
 static enum base_status finish(struct import_draft *draft)
 {
     const bool megatron = is_kind(draft->kind, "megatron") || is_kind(draft->kind, "nemo");
     BASE_TRY(find_devices(draft));
+    drop_unread(draft);
     if (is_kind(draft->kind, "nemo")) model_import_bridge(draft);
     const struct import_slot *file = model_import_slot(draft, ".config_file");
     const char *lacks = draft->base_file && !draft->has_yaml ? draft->base_file

@@ -38,12 +38,18 @@ static enum base_status find_batch(struct import_draft *draft, int64_t data, int
     BASE_TRY(model_import_int(draft, "batch_size", 0, &batch));
     BASE_TRY(model_import_int(draft, ".accumulation", 0, &count));
     const struct import_slot *slot = model_import_slot(draft, "batch_size");
+    if (!strcmp(draft->kind, "fsdp") && batch && batch / data < micro) micro = batch / data; /* as LLM Foundry does */
+    if (batch && batch % data && slot && !micro)
+        return model_import_fail(draft, slot, "%lld is no multiple of %lld data-parallel replicas; %lld would be",
+                                 (long long)batch, (long long)data, (long long)(base_ceil_div(batch, data) * data));
+    const bool is_uneven = !strcmp(draft->kind, "fsdp"); /* what Composer makes of it */
     if (batch && micro && slot) {
         if (batch % (micro * data))
             return model_import_fail(draft, slot,
-                                     "%lld is no multiple of the micro batch %lld times %lld data-parallel replicas; "
+                                     "%lld is no multiple of the micro batch %lld times %lld data-parallel replicas%s; "
                                      "%lld would be",
                                      (long long)batch, (long long)micro, (long long)data,
+                                     is_uneven ? ", and microbatches of several sizes are not modelled" : "",
                                      (long long)(base_ceil_div(batch, micro * data) * micro * data));
         if (count && batch != micro * data * count)
             return model_import_fail(draft, slot, "%lld is not micro batch %lld x accumulation %lld x replicas %lld",
@@ -117,14 +123,16 @@ enum base_status model_import_layout(struct import_draft *draft)
     return data ? find_batch(draft, data, stages) : BASE_OK;
 }
 
-/* DeepSpeed's dtype: one of two, which it refuses together. */
+/* DeepSpeed's dtype: one of two, which it refuses together; float32 where both are off. */
 static enum base_status put_dtype(struct import_draft *draft)
 {
     const char *brain = model_import_said(draft, ".bf16", NULL), *half = model_import_said(draft, ".fp16", NULL);
-    if (brain && half)
+    const bool is_brain = brain && strcmp(brain, "float32") != 0, is_half = half && strcmp(half, "float32") != 0;
+    if (is_brain && is_half)
         return model_import_fail(draft, model_import_slot(draft, ".fp16"),
                                  "bf16 is enabled, too, and DeepSpeed refuses both; disable one");
-    if (brain || half) model_import_put(draft, "dtype", brain ? brain : half);
+    if (is_brain || is_half) model_import_put(draft, "dtype", is_brain ? brain : half);
+    else if (brain && half) model_import_default(draft, "dtype", "float32");
     return BASE_OK;
 }
 
@@ -132,7 +140,12 @@ enum base_status model_import_shards(struct import_draft *draft)
 {
     BASE_TRY(put_dtype(draft));
     const char *zero = model_import_said(draft, ".zero", "0");
-    const bool whole = model_import_is_true(model_import_said(draft, ".offload_parameters", "false"));
+    const struct import_slot *slot = model_import_slot(draft, ".offload_parameters");
+    const bool offloads = slot && model_import_is_true(slot->value),
+               fsdp = offloads && strstr(slot->from, "offload_params"), /* which takes the optimizer along */
+        whole = fsdp || (offloads && *zero == '3');
+    if (offloads && !whole)
+        model_import_warn(draft, slot->place, "DeepSpeed offloads parameters at stage 3 alone; left out");
     if (*zero == '3')
         model_import_put(draft, "logical_axis_rules", model_import_slot(draft, "ici_mesh") ? "maxtext" : "zero3");
     else if (!strcmp(draft->kind, "transformers") || !strcmp(draft->kind, "deepspeed") ||
@@ -140,9 +153,7 @@ enum base_status model_import_shards(struct import_draft *draft)
         model_import_default(draft, "logical_axis_rules", "data_only");
     if (*zero == '1') model_import_put(draft, "optimizer_partitioning", "data");
     if (*zero == '2') model_import_put(draft, "optimizer_partitioning", "data+gradients");
-    const struct import_slot *slot =
-        model_import_slot(draft, ".offload_parameters"); /* FSDP's takes the optimizer along */
-    if (whole && !model_import_slot(draft, "cpu_offload") && !strstr(slot->from, "offload_params"))
+    if (whole && !fsdp && !model_import_slot(draft, "cpu_offload"))
         model_import_warn(draft, slot->place,
                           "parameters alone are offloaded; the prediction offloads the optimizer, too");
     if (whole) model_import_put(draft, "cpu_offload", "optimizer+parameters");

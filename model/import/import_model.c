@@ -13,19 +13,21 @@ static const char *size_of(const struct import_draft *draft, const char *name)
 
 static enum base_status find_defaults(struct import_draft *draft)
 {
-    int64_t width, heads, kv, expansion;
+    int64_t width, heads, kv;
+    double expansion = 4;
     BASE_TRY(model_import_int(draft, "model.emb_dim", 1, &width));
     BASE_TRY(model_import_int(draft, "model.num_heads", 1, &heads));
     BASE_TRY(model_import_int(draft, "model.num_kv_heads", heads, &kv));
-    BASE_TRY(model_import_int(draft, ".expansion", 4, &expansion));
+    const struct import_slot *wider = model_import_slot(draft, ".expansion");
+    if (wider) BASE_TRY(base_parse_double(wider->value, wider->from, 0, 64, &expansion, draft->error));
     if (!model_import_slot(draft, "model.head_dim")) {
         if (width % heads)
             return model_import_fail(draft, model_import_slot(draft, "model.emb_dim"),
                                      "%lld is no multiple of %lld heads", (long long)width, (long long)heads);
         model_import_put_int(draft, "model.head_dim", width / heads);
     }
-    if (!size_of(draft, "mlp_dim") && width <= 1 << 20 && expansion <= 64)
-        model_import_put_int(draft, "model.mlp_dim", expansion * width);
+    if (!size_of(draft, "mlp_dim") && width <= 1 << 20)
+        model_import_put_int(draft, "model.mlp_dim", (int64_t)(expansion * (double)width));
     return BASE_OK;
 }
 
@@ -91,6 +93,29 @@ static const char *flavored(const char *name, const char *flavor, const char *fa
     return fallback;
 }
 
+/* Sizes that a file says beside a name change it. A head's width that is the model's over its heads follows them. */
+static enum base_status put_changes(struct import_draft *draft, const char *name)
+{
+    struct base_text line = {.arena = draft->arena};
+    struct model_config config;
+    struct base_error ignored;
+    int64_t width, heads;
+    if (model_import_slot(draft, ".changes") || model_config_parse(draft->arena, name, &config, &ignored) != BASE_OK)
+        return BASE_OK;
+    BASE_TRY(model_import_int(draft, "model.emb_dim", config.emb_dim, &width));
+    BASE_TRY(model_import_int(draft, "model.num_heads", config.num_heads, &heads));
+    for (int i = 0; i < draft->slot_count; i++) {
+        const struct import_slot *slot = &draft->slots[i];
+        if (!strncmp(slot->name, "model.", 6) && *slot->value && slot->place.line)
+            base_putf(&line, "%c%s=%.80s", line.length ? ',' : ':', slot->name + 6, slot->value);
+    }
+    const bool follows = config.emb_dim == config.num_heads * config.head_dim && width % heads == 0;
+    if (line.length && follows && width / heads != config.head_dim && !size_of(draft, "head_dim"))
+        base_putf(&line, ",head_dim=%lld", (long long)(width / heads));
+    model_import_put(draft, ".changes", line.data ? line.data : "");
+    return BASE_OK;
+}
+
 /* TRL has adapters where use_peft says so, whatever their rank. */
 static void warn_of_rank(struct import_draft *draft)
 {
@@ -123,6 +148,7 @@ enum base_status model_import_model(struct import_draft *draft)
         model_import_put(draft, "model", "");
         return BASE_OK;
     }
+    BASE_TRY(put_changes(draft, meant ? meant : name));
     model_import_put(draft, "model",
                      base_print(draft->arena, "%s%s", meant ? meant : name, model_import_said(draft, ".changes", "")));
     return BASE_OK;

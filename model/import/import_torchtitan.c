@@ -15,6 +15,10 @@ void model_import_torch(struct import_draft *draft)
                          strcmp(option, "1") != 0 ? base_print(draft->arena, "full;every:%.20s", option) : "full");
     else if (mode) model_import_put(draft, "remat_policy", mode);
     if (strstr(converters, "float8")) model_import_put(draft, "dtype", "fp8");
+    const struct import_slot *whole = model_import_slot(draft, ".whole_gathers");
+    if (whole && !strcmp(model_import_said(draft, "dtype", ""), "fp8"))
+        model_import_warn(draft, whole->place, "%.100s = %.60s changes the answer and is not modelled", whole->from,
+                          whole->value);
     const struct import_slot *batch = model_import_slot(draft, ".micro_batch"); /* its name says the release */
     if (batch && !strcmp(batch->from, "training.local_batch_size"))
         model_import_default(draft, "software_version", "0.2.2");
