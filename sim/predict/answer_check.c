@@ -1,4 +1,4 @@
-/* What must hold of an answer, whatever the plan: tests ask it over many of them. */
+/* Checks that hold for every answer. The property tests run them over random plans. */
 #include "sim/predict/predict.h"
 
 #include <math.h>
@@ -50,7 +50,7 @@ static const char *check_peak(const struct sim_peak_buffers *peak, const struct 
     return is_sum(sum_bytes, (double)memory->peak_bytes, peak->count) ? NULL : "buffers do not add up to the peak";
 }
 
-/* Links carry one collective after the other, a stream beside them as well, and all of them within the step. */
+/* Links carry one collective at a time, and so does the second stream; all of them end within the step. */
 static const char *check_links(const struct sim_spans *spans)
 {
     const double rounding_s = rounding_frac * spans->end_s;

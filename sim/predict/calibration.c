@@ -1,12 +1,13 @@
-/* Calibration: fits a profile's constants to measurements. Each is fitted around the profile's value, so that few
- * measurements move it only a little; constants without influence stay. */
+/* Calibration: fits a profile's constants to measurements. The profile's value is the prior, so few measurements move a
+ * constant only a little. A constant without influence keeps its value. */
 #include "sim/predict/least_squares.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Candidates: a rate where the catalogue's is another machine's, else the share of a stated rate. */
+/* Constants that may move: a rate itself if the catalogue's is of another machine, else the share of the stated rate.
+ */
 static const enum sim_constant of_rates[SIM_MOST_CALIBRATED] = {SIM_FLOP_PER_S, SIM_HBM_BYTES_PER_S,
                                                                 SIM_LINK_BYTES_PER_S, SIM_KERNEL_LATENCY_S,
                                                                 SIM_MULTI_AXIS_LINK_EFFICIENCY_FRAC};
@@ -14,13 +15,13 @@ static const enum sim_constant of_shares[SIM_MOST_CALIBRATED] = {SIM_MATMUL_EFFI
                                                                  SIM_LINK_EFFICIENCY_FRAC, SIM_COLLECTIVE_LATENCY_S,
                                                                  SIM_MULTI_AXIS_LINK_EFFICIENCY_FRAC};
 
-/* A step measured twice differs by a few per cent; so does a prediction from the truth at its best. */
+/* Repeated measurements of a step differ by a few per cent, and the best prediction is off by as much. */
 static const double step_deviation = 0.05;
 
 /* A constant whose change by a tenth moves no step by this much cannot be fitted. */
 static const double least_influence = 1e-4;
 
-/* Nor can one that is nearly as uncertain as it was, and two that would go up and down together. */
+/* Nor can a constant that stays nearly as uncertain as before, nor two that are strongly correlated. */
 static const double most_untold = 0.9, most_correlated = 0.9;
 
 struct calibrating {
@@ -61,7 +62,7 @@ static double value_at(const struct calibrating *c, int k, double parameter)
     return c->kind != TOPO_LOCAL && c->constants[k] != SIM_COLLECTIVE_LATENCY_S ? fmin(value, 1) : value;
 }
 
-/* The document of constants at these parameters (logarithms of factors) over the one to start from. */
+/* The profile document with these parameters (logarithms of factors) applied to the starting one. */
 static const struct base_json *document_at(struct base_arena *arena, const struct calibrating *c,
                                            const double *parameters)
 {
@@ -124,7 +125,7 @@ static int observations_of(const struct sim_measurement *m)
     return m->communication_s >= 0 ? 2 : 1;
 }
 
-/* A step's time as a ratio; the part of it that is communication, where that was measured, as a share of the step. */
+/* The residual of a step's time is a ratio. Where communication was measured, its residual is a share of the step. */
 static bool residuals(void *where, const double *parameters, double *out)
 {
     struct calibrating *c = where;
@@ -312,7 +313,7 @@ static void note_constants(const struct calibrating *c, const struct sim_fit *fi
     out->constant_count = c->constant_count;
 }
 
-/* Constants of which the fit knows hardly more than was known before. */
+/* Constants that the fit determines hardly better than the prior. */
 static void note_untold(const struct calibrating *c, const struct sim_fit *fitted, struct sim_calibration *out)
 {
     for (int k = 0; k < c->constant_count; k++)

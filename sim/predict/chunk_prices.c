@@ -1,5 +1,5 @@
-/* Prices of a pipeline's stage chunks, each a program of its own, by the microbatch and once a step; and of their
- * messages. Equal chunks are priced once. */
+/* Prices of a pipeline's stage chunks and of the messages between them. Each chunk is a program of its own, with a
+ * price per microbatch and a price per step. Equal chunks are priced once. */
 #include "sim/predict/chunk_prices.h"
 
 #include <math.h>
@@ -18,7 +18,7 @@ const struct sim_chunk_price *sim_chunk_price_at(const struct sim_pipeline_price
     return &l->prices[l->price_of[chunk * l->stages + stage]];
 }
 
-/* ---- pieces ---- */
+/* ---- chunks ---- */
 
 static double received_bytes(const struct sim_cost_context *p, int way)
 {
@@ -32,8 +32,8 @@ static double exposed_or_bound_s(const struct sim_cost_context *p, int bound)
     return bound == SIM_BY_COMMUNICATION ? p->exposed_s : p->totals_s[bound];
 }
 
-/* The time of one microbatch is the difference between a step of two and a step of one. Where weights stay gathered the
- * second adds no gathers: these, and the scatters of gradients, count once a step. */
+/* The time of one microbatch is a step of two microbatches less a step of one. Where weights stay gathered, the second
+ * microbatch adds no all-gather; all-gathers and reduce-scatters of gradients then count once a step. */
 static void price_time(struct sim_cost_context *one, struct sim_cost_context *two, bool keeps_weights,
                        struct sim_chunk_price *out)
 {
@@ -62,7 +62,7 @@ static void price_time(struct sim_cost_context *one, struct sim_cost_context *tw
     out->forward_frac = both_s > 0 ? phases_s[MODEL_FORWARD] / both_s : 0;
 }
 
-/* Parameters that are sharded over the data axis and gathered for use, all of them; 0: none are. */
+/* Bytes of all parameters that are sharded over the data axis and gathered for use; 0 if none are. */
 static double gathered_parameters(const struct sim_cost_context *p, const double persistent_bytes[MODEL_CATEGORY_COUNT])
 {
     const struct topo_axes *mesh = &p->placement->axes;

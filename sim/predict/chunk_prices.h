@@ -6,19 +6,19 @@
 
 enum { SIM_MOST_CHUNK_PRICES = 64 };
 
-/* One piece, by the microbatch and once a step. */
+/* The price of one chunk: per microbatch and per step. */
 struct sim_chunk_price {
     struct sim_stage_chunk piece;
     double each_s[SIM_BOUND_COUNT], once_s[SIM_BOUND_COUNT]; /* exposed collectives */
     double each_communication_s, once_communication_s;       /* all of it */
-    double forward_frac;                                     /* share of a microbatch's time */
+    double forward_frac;                                     /* a share of the microbatch's time */
     double each_flop, each_masked_flop; /* that the model needs; of these, behind the causal mask */
     struct sim_phase_memory memory;
     double persistent_bytes[MODEL_CATEGORY_COUNT];
     double gathered_parameters;            /* gathered copies that the software keeps, in addition to shards */
     double held_bytes;                     /* by the allocator, in addition to live tensors */
     double waiting_bytes;                  /* a share of it is held for each microbatch in flight, too */
-    double received_bytes, gradient_bytes; /* of one microbatch, from the piece before and from the one behind */
+    double received_bytes, gradient_bytes; /* of one microbatch, from the previous chunk and from the next one */
 };
 
 struct sim_pipeline_prices {
@@ -30,7 +30,7 @@ struct sim_pipeline_prices {
     int price_count;
     struct sim_timetable timetable;
     struct sim_pipeline_time time;
-    int64_t *stage_bytes;                      /* of each stage: at the most on a device */
+    int64_t *stage_bytes;                      /* of each stage: the maximum over its devices */
     struct sim_executable_pipeline executable; /* of a plan that the executor runs; else stages are 0 */
     /* One for each stage chunk; the caller that splits the model fills them. */
     struct sim_stage_chunk split[SIM_MOST_STAGE_CHUNKS];
@@ -68,15 +68,15 @@ enum base_status sim_pipeline_begin_cost(const struct sim_pipeline_prices *l, in
 
 /* ---- stage_memory.c ---- */
 
-/* At the most on a device of the stage, by the timetable's list of its passes. */
+/* The maximum on a device of the stage, by the timetable's list of its passes. */
 enum base_status sim_pipeline_price_stage(const struct sim_pipeline_prices *l, int stage, struct sim_cost_context *p,
                                           struct sim_priced *out, struct base_error *error);
 
-/* By the timetable's passes: bytes of a device of the stage at the most while a pass runs, and behind it. */
+/* For each pass of the timetable: the maximum bytes of a device of the stage while it runs, and the bytes after it. */
 void sim_list_stage_bytes(const struct sim_pipeline_prices *l, int stage, struct sim_cost_context *p,
                           int64_t *pass_bytes, int64_t *behind_bytes);
-/* Buffers of a stage at the detail's moment: of the running pass at its most, of microbatches in flight what they
- * saved. */
+/* Buffers of a stage at the time that the detail asks for: the running pass at its peak, and what microbatches in
+ * flight saved. */
 enum base_status sim_list_stage_moment(const struct sim_pipeline_prices *l, struct sim_cost_context *p,
                                        int reported_stage, struct sim_detail *detail, struct base_error *error);
 

@@ -36,9 +36,9 @@ static int unrolled(const struct sim_plan *plan)
     return asks && plan->placement->topology.slice_count > 1 && plan->num_microbatches > 1 ? 2 : 1;
 }
 
-/* Of logits of which two cores of a chip that are one device to jax make the gradient in its products: two dumps of
- * MaxText over slices, for v4, have up to 4096 rows; nine, for v4 and v5p, have the array, of 6144 rows and more. Other
- * chips make it in products of 10240 rows (libtpu 0.0.42.1). */
+/* Rows of logits up to which products compute the logits' gradient themselves, so that no array holds it. Where two
+ * cores are one JAX device: two dumps of MaxText over slices of v4 lack the array at up to 4096 rows, and nine of v4
+ * and v5p have it at 6144 rows and more. Other chips: 10240 rows (libtpu 0.0.42.1). */
 static double most_remade_rows(const struct topo_chip *chip)
 {
     return chip->cores_per_chip > chip->jax_devices_per_chip ? 5120 : INFINITY;
@@ -147,7 +147,7 @@ void sim_price_compiled(struct sim_cache *cache, const struct sim_program *progr
     const struct sim_compiled_options sizes = {
         .scanned = options.scanned, .tile_rows = options.tile_rows, .sizes = p->sizes, .mesh = &p->placement->axes};
     sim_compiled_persistent_bytes(sharded, &sizes, persistent_bytes);
-    /* A sum over devices of an accumulator takes its place. */
+    /* An all-reduced accumulator reuses the accumulator's buffer. */
     persistent_bytes[MODEL_GRADIENT] = fmin(persistent_bytes[MODEL_GRADIENT], persistent_bytes[MODEL_PARAMETER]);
     for (int i = 0; i < MODEL_CATEGORY_COUNT; i++) limit_bytes -= persistent_bytes[i];
     const struct sim_compiled_memory *memory = find_layout(cache, program, p, &options, limit_bytes);

@@ -1,7 +1,7 @@
-/* Intervals of a prediction, from residuals of its kind on the tables of measurements (confidence.csv, written by
- * scripts/confidence.py). A kind is a software on a platform. A user's cluster is none of the tables: rows deviate from
- * their table's mean, and tables from each other; the interval covers both. For a chip without rows, and a kind without
- * any, only the spread among kinds is known. */
+/* Intervals of a prediction, from the residuals of its kind in the tables of measurements (confidence.csv, written by
+ * scripts/confidence.py). A kind is a software on a platform. A user's cluster is in no table, so the interval covers
+ * both spreads: of rows around their table's mean, and of the tables' means. A chip or a kind without rows gets the
+ * spread among kinds. */
 #include "sim/predict/predict.h"
 
 #include <math.h>
@@ -12,14 +12,14 @@ extern const struct base_table embedded_sim_predict_confidence_csv;
 static const struct base_table *const table = &embedded_sim_predict_confidence_csv;
 
 static const double within_deviations = 1.6449; /* of a normal distribution, 90 % */
-static const double above_deviations = 1.2816;  /* and 90 % lie below that many */
+static const double above_deviations = 1.2816;  /* and 90 % lie below that many deviations */
 
 static enum base_status read_number(int row, const char *column, double *out, struct base_error *error)
 {
     return base_parse_double(base_table_value(table, row, column), column, -1e9, 1e9, out, error);
 }
 
-/* The spread of few rows is not known better than they allow: the variance is that of Student's distribution. */
+/* A spread estimated from few rows is uncertain itself: the variance is that of Student's distribution. */
 static double widened(double deviation, double count)
 {
     return deviation * sqrt(count > 3 ? (count - 1) / (count - 3) : 3);
@@ -28,7 +28,7 @@ static double widened(double deviation, double count)
 static enum base_status read_residual(int row, struct sim_residual *out, struct base_error *error)
 {
     const bool of_every_kind =
-        !strcmp(base_table_value(table, row, "software"), "*"); /* a deviation of new kinds already */
+        !strcmp(base_table_value(table, row, "software"), "*"); /* already the deviation of a new kind */
     double count, between;
     BASE_TRY(read_number(row, "rows", &count, error));
     BASE_TRY(read_number(row, "mean_log", &out->mean, error));
@@ -61,7 +61,7 @@ static bool has_word(const char *words, const char *word)
     return false;
 }
 
-/* Columns of confidence.csv by quantity and kind: a narrower kind without rows falls back to the wider one's. */
+/* Columns of confidence.csv by quantity and kind. A narrow kind without rows uses the columns of the wider one. */
 static const struct quantity {
     const char *name, *wider;
 } quantities[SIM_RESIDUAL_COUNT] = {[SIM_OF_STEP] = {"step", "step"},
@@ -86,13 +86,13 @@ static const char *class_of(const struct sim_plan *plan)
     return plan->targets_length >= LONG_LENGTH ? "long" : "dense";
 }
 
-/* False for inference and a row of training: caches were not measured there. */
+/* False for inference if the row is of training, where no cache was measured. */
 static bool is_of_its_step(const struct sim_plan *plan, int row)
 {
     return !model_infers(plan->options.step) || !strcmp(base_table_value(table, row, "quantity"), "served_step");
 }
 
-/* A property of the plan that no measurement of a row had, in words of the arena; NULL: none. */
+/* A property of the plan that no measurement of the row's kind had, as text in the arena; NULL if there is none. */
 static const char *unmeasured(struct base_arena *arena, const struct sim_plan *plan, int row)
 {
     static const struct {
@@ -148,8 +148,8 @@ enum base_status sim_residuals_find(const struct topo_topology *topology, const 
     return BASE_OK;
 }
 
-/* A profile that was calibrated knows how far off predictions were of measurements that were left out. Of a normal
- * distribution the mean error is sqrt(2 / pi) deviations. */
+/* A calibrated profile holds the mean error of predictions of left-out measurements. For a normal distribution, a mean
+ * error is sqrt(2 / pi) deviations. */
 static bool find_calibrated(const struct sim_profile *profile, struct sim_residual *out)
 {
     double count = profile->calibrated.count;
@@ -157,7 +157,8 @@ static bool find_calibrated(const struct sim_profile *profile, struct sim_residu
     out->mean = 0;
     out->row = -1;
     out->within = widened(profile->calibrated.mean_error_frac * sqrt(3.14159265358979 / 2), count);
-    out->deviation = out->within * sqrt(1 + 1 / count); /* measured where the plan will run: no other table's mean */
+    out->deviation =
+        out->within * sqrt(1 + 1 / count); /* measured on the user's cluster: tables' means do not matter */
     return true;
 }
 
@@ -207,8 +208,8 @@ static bool find_step(const struct sim_plan *plan, struct sim_residual *out)
     return false;
 }
 
-/* Errors of compiled memory depend on how layers run and what is saved. A plan that fits only with rematerialization
- * ends near the limit, of whatever kind it is. NULL: the plan has no prediction. */
+/* Errors of compiled memory depend on how layers run and what is saved. A plan of any kind that fits only with
+ * rematerialization ends near the limit. NULL: the plan has no prediction. */
 static enum sim_residual_kind compiled_kind(const struct sim_plan *plan, const struct sim_prediction *p)
 {
     if (p && p->fits && p->memory.rematerializes) return SIM_OF_COMPILED_RESCUED;

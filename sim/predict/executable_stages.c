@@ -72,7 +72,7 @@ static void put_own(struct layout *l, int chunk)
     }
 }
 
-/* Places of the running pass, of the size that the largest chunk needs. */
+/* The running pass's region, as large as the largest chunk needs. */
 static void put_shared(struct layout *l)
 {
     int64_t most_bytes = -1, scratch_bytes = 0;

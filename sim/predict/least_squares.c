@@ -1,5 +1,4 @@
-/* The door to GSL: Levenberg-Marquardt with derivatives by differences, reweighted so that outliers count for little.
- */
+/* The only user of GSL: Levenberg-Marquardt with finite differences, reweighted so that outliers count for little. */
 #include "sim/predict/least_squares.h"
 
 #include <gsl/gsl_errno.h>
@@ -79,7 +78,8 @@ static int solve_weighted(struct workspace *w)
     status =
         gsl_multifit_nlinear_driver(MOST_ITERATIONS, tolerance, tolerance, tolerance, NULL, NULL, &reason, w->solver);
     gsl_vector_memcpy(w->start, gsl_multifit_nlinear_position(w->solver));
-    return status == GSL_EBADFUNC ? status : evaluate(w->start, w, w->residuals); /* no progress is an end, too */
+    return status == GSL_EBADFUNC ? status
+                                  : evaluate(w->start, w, w->residuals); /* a fit without progress has ended, too */
 }
 
 /* A measurement's deviation is that of the residuals, from their median, if that exceeds the assumed one; outliers

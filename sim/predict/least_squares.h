@@ -15,7 +15,7 @@ struct sim_fit_problem {
     void *where;
 };
 
-/* A minimum, the standard deviation of each parameter there, and how they go together. */
+/* A minimum, with the standard deviation and the correlation of the parameters. */
 struct sim_fit {
     double parameters[SIM_MOST_CALIBRATED], deviations[SIM_MOST_CALIBRATED],
         correlations[SIM_MOST_CALIBRATED][SIM_MOST_CALIBRATED];

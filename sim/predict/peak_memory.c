@@ -1,5 +1,5 @@
-/* What a device holds at the peak of one step, by whichever lays the step's memory out: the executor's arena, the
- * buffers of the compiled step, PyTorch's allocator, or what is alive in program order. */
+/* The bytes of a device at the peak of one step. The memory model is the executor's arena, the compiled step's buffers,
+ * PyTorch's allocator, or live tensors in program order. */
 #include "sim/predict/step_price.h"
 
 #include "sim/predict/compiled_price.h"
@@ -22,8 +22,8 @@ static const struct sim_memory_map *find_memory_map(struct sim_cache *cache, con
     return map;
 }
 
-/* The allocator waits for blocks that a stream still uses before it runs out of memory, unless little more than what is
- * alive has room. */
+/* Before it runs out of memory, the allocator waits for blocks that a stream still uses. This does not help if the
+ * device has room for little more than live tensors. */
 static double waits_out(const struct sim_cost_context *p, double alive_bytes)
 {
     const double *c = p->placement->profile.constants, waiting_bytes = sim_torch_waiting_bytes(p);
@@ -31,7 +31,7 @@ static double waits_out(const struct sim_cost_context *p, double alive_bytes)
     return floor(fmin(waiting_bytes, c[SIM_CAPACITY_BYTES] - alive_bytes));
 }
 
-/* What is alive, and what a framework's allocator holds beside it by the constants of its software. */
+/* Live tensors, plus the bytes that a framework's allocator holds by its software's constants. */
 static void price_liveness(struct sim_cost_context *p, const struct sim_sharded *sharded, struct sim_detail *detail,
                            struct sim_priced *out)
 {
@@ -44,7 +44,7 @@ static void price_liveness(struct sim_cost_context *p, const struct sim_sharded 
     p->peak.holding.total_bytes += held_bytes, p->peak.holding.bytes[MODEL_TEMPORARY] += held_bytes;
 }
 
-/* What PyTorch's allocator holds, or has allocated, as the step's allocations leave it. */
+/* Bytes that PyTorch's allocator has reserved, or allocated, after a replay of the step's allocations. */
 static bool price_torch(struct sim_cache *cache, struct sim_cost_context *p, struct sim_detail *detail,
                         struct sim_priced *out)
 {

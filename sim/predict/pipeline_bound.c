@@ -22,13 +22,13 @@ static double pass_s(const struct sim_pipeline_prices *l, int stage, int chunk, 
     return phase == MODEL_BACKWARD ? each_s - forward_s : forward_s;
 }
 
-/* What a message adds to the way: nothing where it streams beside what makes it. */
+/* The time that a message adds to the critical path: none if it is sent while it is computed. */
 static double on_the_way_s(const struct sim_pipeline_prices *l, double message_s)
 {
     return l->traits.hides_messages ? 0 : message_s;
 }
 
-/* All passes of a stage, and the messages that it waits for, but for that of its last pass. */
+/* All passes of a stage, and the messages that it waits for, except that of its last pass. */
 static double busy_s(const struct sim_pipeline_prices *l, int stage)
 {
     const double m = (double)l->plan->num_microbatches;
@@ -60,8 +60,8 @@ static double least_step_s(const struct sim_pipeline_prices *l)
     return (reduced_s + updating_s + sim_pipeline_tied_s(l)) * (1 - rounding_frac);
 }
 
-/* Gives every stage so many layers: not a way to split the model, but each stage's cost with that many. The model's
- * first layers may lack experts. A later stage has as many of these as it can have, or none. */
+/* Prices every stage with the same number of layers. This is not a split of the model, only each stage's cost with that
+ * many. The model's first layers may lack experts: a later stage has as many of them as it can have, or none. */
 static void cut_alike(struct sim_pipeline_prices *l, int64_t layers, bool most_dense)
 {
     const int64_t dense = l->plan->config->experts.first_dense_layers;
@@ -181,7 +181,7 @@ static enum base_status layers_s(struct sim_pipeline_prices *l, int64_t layers, 
     return BASE_OK;
 }
 
-/* The way to a stage and back, and all that it does, of pieces that are layers alone. */
+/* The path to a stage and back with all passes of the stage, for chunks without embedding or logits. */
 static enum base_status outline(struct sim_pipeline_prices *l, double *step_s, struct base_error *error)
 {
     const double m = (double)l->plan->num_microbatches;
@@ -204,7 +204,7 @@ static enum base_status outline(struct sim_pipeline_prices *l, double *step_s, s
     return BASE_OK;
 }
 
-/* Some stage has at least its share of the layers, of those with experts where the first lack them. */
+/* Some stage has at least an equal share of the layers; where the first layers lack experts, of those with experts. */
 static enum base_status fullest_s(struct sim_pipeline_prices *l, double *step_s, struct base_error *error)
 {
     const struct model_config *config = l->plan->config;
@@ -233,7 +233,7 @@ enum base_status sim_pipeline_relaxed_of(struct sim_cache *cache, const struct s
     return outline(&l, step_s, error);
 }
 
-/* ---- by pieces ---- */
+/* ---- by chunks ---- */
 
 static enum base_status find(struct sim_pipeline_prices *l, struct base_arena *arena, struct sim_pipeline_least *out,
                              struct base_error *error)

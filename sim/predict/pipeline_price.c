@@ -41,7 +41,8 @@ double sim_pipeline_update_s(const struct sim_pipeline_prices *l, int stage)
            sim_pipeline_once_s(l, stage, SIM_BY_LATENCY);
 }
 
-/* A table that embeds on one stage and gives the logits on another: the sum of both gradients, which nothing hides. */
+/* A tied table embeds on one stage and computes the logits on another. Its two gradients are summed, which nothing
+ * overlaps. */
 double sim_pipeline_tied_s(const struct sim_pipeline_prices *l)
 {
     const struct sim_plan *plan = l->plan;
@@ -64,7 +65,7 @@ double sim_pipeline_tied_s(const struct sim_pipeline_prices *l)
     return sim_stage_message_s(placement, embeds, gives, bytes);
 }
 
-/* Stage by stage gradients are reduced as soon as the last backward pass is through; then all update. */
+/* Each stage reduces its gradients after its last backward pass; then all stages update. */
 static void total_time(struct sim_pipeline_prices *l, int stage, struct sim_priced *out,
                        struct sim_pipeline_answer *answer)
 {
@@ -252,7 +253,7 @@ static enum base_status price(struct sim_pipeline_prices *l, struct base_arena *
     if (detail) BASE_TRY(list_detail(l, answer->slowest_stage, detail, error));
     if (detail && detail->peak) BASE_TRY(list_stage_peak(l, answer->reported_stage, detail, error));
     if (detail && detail->moment) {
-        /* The lists above left this context at plans of theirs. */
+        /* Listing the chunks has left this context at a chunk's plan. */
         struct sim_cost_context *one = &sim_workspace_of(l->cache)->one;
         BASE_TRY(sim_pipeline_begin_cost(l, 0, &config, &of_piece, one, error));
         BASE_TRY(sim_list_stage_moment(l, one, answer->reported_stage, detail, error));

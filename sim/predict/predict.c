@@ -1,5 +1,5 @@
-/* Answers what a plan costs. Its program is priced, and again where the compiler recomputes so that it fits; then time
- * and memory are summed up. */
+/* Predicts a plan. Its program is priced, and priced again if the compiler recomputes so that it fits. Then time and
+ * memory are summed up. */
 #include "sim/predict/predict.h"
 
 #include "sim/predict/step_price.h"
@@ -71,8 +71,8 @@ bool sim_leaves_free(const struct sim_prediction *prediction, double headroom_fr
            (double)prediction->free_bytes >= headroom_frac * (double)prediction->memory.capacity_bytes;
 }
 
-/* Whether it fits. Where the framework's allocator is asked, its answer leaves out what compiler and runtime reserve;
- * XLA lays a program's memory out before it runs, so that the allocator holds what is live. */
+/* Decides whether the plan fits. What a framework's allocator counts excludes bytes that compiler and runtime reserve.
+ * XLA assigns a program's buffers before it runs, so its allocator holds live bytes. */
 static void judge_memory(const struct sim_cost_context *p, const struct sim_priced *priced, struct sim_prediction *out)
 {
     struct sim_memory *memory = &out->memory;
@@ -141,7 +141,7 @@ static void price_curve(const struct sim_cost_context *p, struct sim_detail *det
     else sim_price_curve(p, detail->arena, detail->curve);
 }
 
-/* The buffers at the asked time, by the curve's clock; rows add up to its nearest point. */
+/* The buffers at the time that was asked for, on the curve's clock; the rows add up to the nearest point. */
 static enum base_status list_moment(struct sim_cache *cache, const struct sim_plan *plan,
                                     const struct sim_cost_context *p, double whole_s, struct sim_detail *detail,
                                     struct base_error *error)

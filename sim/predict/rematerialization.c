@@ -1,13 +1,12 @@
-/* What is computed again in the backward pass beyond the plan's policy: layers that the policy is not for, and what the
- * compiler recomputes of a step that does not fit. Which arrays it takes, where memory is as compiled, is
- * sim/compile/peak_priority.c's to say. */
+/* Recomputation in the backward pass beyond the plan's policy: layers that the policy does not cover, and what the
+ * compiler recomputes so that a step fits. Under compiled memory, sim/compile/peak_priority.c chooses the arrays. */
 #include "sim/predict/predict.h"
 #include "sim/predict/step_price.h"
 
 #include <math.h>
 #include <string.h>
 
-/* A share of the layers as b has them, the others as a has them. */
+/* Mixes two prices: a share of the layers as in b, the others as in a. */
 static void mix(struct sim_priced *a, const struct sim_priced *b, double share)
 {
     for (int i = 0; i < SIM_BOUND_COUNT; i++) a->time_s[i] += share * (b->time_s[i] - a->time_s[i]);
@@ -49,10 +48,9 @@ static struct sim_plan with_other_policy(const struct sim_plan *plan)
     return others;
 }
 
-/* Layers beyond those that the policy by tensor is for save their input alone; those that are not checkpointed, all.
- * Loops over layers take what an iteration takes times their number, so that a stack of two kinds of layers takes a
- * share of what a stack of either takes. Of its memory that is no less than it needs, since the two may peak at
- * different operations. */
+/* Layers that a policy by tensor does not cover save only their input; layers without a checkpoint save everything. A
+ * loop over layers costs an iteration times their number, so a stack of two kinds of layers costs a share of each
+ * kind's stack. Its memory is an upper bound, since the two kinds may peak at different operations. */
 enum base_status sim_price_other_layers(struct sim_cache *cache, const struct sim_plan *plan, struct sim_priced *priced,
                                         struct sim_detail *detail, struct base_error *error)
 {
@@ -69,7 +67,7 @@ enum base_status sim_price_other_layers(struct sim_cache *cache, const struct si
     return BASE_OK;
 }
 
-/* The same of a pipeline, whose stages have that share each. */
+/* The same for a pipeline: each of its stages has that share. */
 enum base_status sim_price_other_stages(struct sim_cache *cache, const struct sim_plan *plan, struct sim_priced *priced,
                                         struct sim_pipeline_answer *answer, struct base_error *error)
 {
@@ -114,8 +112,8 @@ static unsigned droppable_roles(const struct sim_cost_context *p)
     return dropped;
 }
 
-/* What the time of an unrolled model's step is taken for that today's XLA:TPU makes fit: its scores and, outside of a
- * loop over microbatches, both halves of a gated MLP are computed again. */
+/* The recomputation whose time stands for an unrolled step that today's XLA:TPU makes fit: attention's scores and,
+ * outside of a loop over microbatches, both halves of a gated MLP. */
 static unsigned recomputed_roles(const struct sim_plan *plan)
 {
     bool gated = plan->config->mlp_activation_count == 2 && !plan->options.microbatches;
@@ -128,7 +126,7 @@ static unsigned roles_to_drop(const struct sim_cost_context *p)
     return sim_uses_compiled_memory(p->plan) ? recomputed_roles(p->plan) : droppable_roles(p);
 }
 
-/* Down to what the compiler aims at: all that there is, or what its options say. */
+/* The bytes that the compiler aims at: all available memory, or the limit of its options. */
 double sim_recomputed_until_bytes(const struct sim_cost_context *p)
 {
     const double *c = p->placement->profile.constants;
@@ -138,16 +136,15 @@ double sim_recomputed_until_bytes(const struct sim_cost_context *p)
                : c[SIM_CAPACITY_BYTES];
 }
 
-/* What a step takes at least, whatever of it is recomputed: each contraction is done again or as often as before, each
- * collective sent, each kernel launched. What is spared is to write and to read what is no longer saved, and that is
- * time of kernels which memory bounds. */
+/* A lower bound on a step's time under any recomputation. No contraction, collective or kernel launch is saved. Only
+ * reads and writes of arrays that are no longer saved are, which is time of memory-bound kernels. */
 static double least_recomputed_s(const struct sim_priced *priced)
 {
     return sim_sum_of_bounds(priced->time_s) - priced->time_s[SIM_BY_MEMORY];
 }
 
-/* Array by array, as the compiler goes about it (peak_priority.c); its time is a share of that of all that is
- * recomputed. */
+/* Recomputes array by array, as the compiler does (peak_priority.c). The added time is a share of the time to recompute
+ * everything. */
 static enum base_status price_by_peak_priority(struct sim_cache *cache, struct sim_cost_context *p,
                                                const struct sim_priced *recomputed, struct sim_detail *detail,
                                                struct sim_priced *priced, struct base_error *error)
@@ -161,9 +158,9 @@ static enum base_status price_by_peak_priority(struct sim_cache *cache, struct s
     return BASE_OK;
 }
 
-/* Where the chip's compiler keeps a softmax's exponentials, arrays alone are relied on only if too much is missing for
- * roles, and recomputing these would do or microbatches leave more to drop: which of the two arrays goes is not
- * understood there. */
+/* Some chips' compilers keep a softmax's exponentials beside its result, and which of the two arrays they recompute is
+ * unknown. There, the choice by arrays is used only if recomputation by roles is not enough, and recomputing the two
+ * would be, or microbatches leave more to drop. */
 static bool goes_by_array(const struct sim_cost_context *p, const struct sim_priced *priced,
                           const struct sim_priced *recomputed)
 {
@@ -176,7 +173,7 @@ static bool goes_by_array(const struct sim_cost_context *p, const struct sim_pri
            (!p->placement->topology.chip.xla_keeps_exponentials || (may_do && is_too_much));
 }
 
-/* XLA goes layer by layer, so what it saves and what it costs grow with the number of layers it takes. */
+/* XLA recomputes layer by layer: bytes saved and time added grow with the number of layers. */
 enum base_status sim_recompute_to_fit(struct sim_cache *cache, const struct sim_plan *plan, struct sim_cost_context *p,
                                       struct sim_priced *priced, struct sim_detail *detail, int64_t *layers,
                                       struct base_error *error)
@@ -193,7 +190,7 @@ enum base_status sim_recompute_to_fit(struct sim_cache *cache, const struct sim_
     struct sim_priced all;
     BASE_TRY(sim_price_step(cache, plan, &by_role, &q, detail, &all, error));
     const double saved_bytes = priced->peak_bytes - all.peak_bytes;
-    if (saved_bytes <= 0) /* not worth it, and what detail lists is of the plan again */
+    if (saved_bytes <= 0) /* not worth it; the detail lists the plan as it is again */
         return detail ? sim_price_step(cache, plan, &as_planned, p, detail, &all, error) : BASE_OK;
     if (goes_by_array(p, priced, &all)) {
         BASE_TRY(price_by_peak_priority(cache, p, &all, detail, priced, error));

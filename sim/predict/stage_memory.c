@@ -21,7 +21,7 @@ static double output_bytes(const struct sim_pipeline_prices *l, int piece)
                  (double)plan->config->emb_dim);
 }
 
-/* A microbatch's saved tensors on a chunk; with its output, if the software keeps that. */
+/* A microbatch's saved tensors on a chunk, with its output if the software keeps it. */
 static struct sim_category_bytes saved_by(const struct sim_pipeline_prices *l, int piece)
 {
     struct sim_category_bytes saved = l->prices[l->price_of[piece]].memory.saved;
@@ -136,7 +136,7 @@ static void find_stage_peak(const struct sim_pipeline_prices *l, int stage, stru
     p->peak.trips = MODEL_ONE;
 }
 
-/* The stage's peak less what the pass lacks of it. */
+/* The stage's peak less the bytes that this pass does not have. */
 void sim_list_stage_bytes(const struct sim_pipeline_prices *l, int stage, struct sim_cost_context *p,
                           int64_t *pass_bytes, int64_t *behind_bytes)
 {
@@ -189,7 +189,7 @@ enum base_status sim_pipeline_price_stage(const struct sim_pipeline_prices *l, i
     return sim_price_device(p, out, error);
 }
 
-/* The pass that a stage runs at a time, or has behind it; counts: the microbatches, without the running one. */
+/* The pass that a stage runs at a time, or ran last; counts: the microbatches, without the running one. */
 static int pass_at(const struct sim_pipeline_prices *l, int stage, double at_s, bool *runs, struct counts *counts)
 {
     int at = -1;

@@ -1,4 +1,4 @@
-/* The price of one program for a plan's sizes: what its step takes, then what a device holds at its peak. */
+/* The price of one program at a plan's sizes: the time of its step, then the peak bytes of a device. */
 #include "sim/predict/step_price.h"
 
 #include <string.h>

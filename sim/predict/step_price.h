@@ -1,14 +1,14 @@
-/* Private to sim/predict/: one program of a plan of one stage, priced, and again where the compiler recomputes. */
+/* Private to sim/predict/: prices one program of a plan without stages, and again if the compiler recomputes. */
 #ifndef SIM_STEP_PRICE_H
 #define SIM_STEP_PRICE_H
 
 #include "sim/program/program.h"
 
-/* What of the program is computed again in the backward pass. */
+/* The recomputation of a program in the backward pass. */
 struct sim_recomputed {
     enum model_remat remat;
     unsigned dropped_roles; /* by the compiler, for want of memory */
-    bool by_peak_priority;  /* memory as compiled: the compiler chooses array by array */
+    bool by_peak_priority;  /* under compiled memory the compiler chooses array by array */
 };
 /* step_price.c: time and memory of the plan's program. Lists what detail asks for anew. */
 enum base_status sim_price_step(struct sim_cache *cache, const struct sim_plan *plan,
@@ -20,11 +20,11 @@ void sim_price_peak(struct sim_cache *cache, const struct sim_program *program, 
 
 /* ---- rematerialization.c ---- */
 
-/* Layers that the plan's remat policy is not for. */
+/* Layers that the plan's remat policy does not cover. */
 enum base_status sim_price_other_layers(struct sim_cache *cache, const struct sim_plan *plan, struct sim_priced *priced,
                                         struct sim_detail *detail, struct base_error *error);
-/* Prices a step that does not fit again, with what its compiler recomputes so that it does. layers: how many it takes;
- * left alone where it takes none. */
+/* Prices a step that does not fit again, with the recomputation by which its compiler makes it fit. layers: how many
+ * layers are recomputed; unchanged if none are. */
 enum base_status sim_recompute_to_fit(struct sim_cache *cache, const struct sim_plan *plan, struct sim_cost_context *p,
                                       struct sim_priced *priced, struct sim_detail *detail, int64_t *layers,
                                       struct base_error *error);

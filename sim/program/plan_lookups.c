@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-/* A cached result or refusal: a table may repeat one mistake a million times. */
+/* A cached result or refusal, since a table may repeat one mistake a million times. */
 struct answer {
     enum base_status status;
     const char *why;
@@ -61,7 +61,7 @@ static enum base_status find_config(struct sim_cache *cache, const char *text, s
     return BASE_OK;
 }
 
-/* The same model with its layers as a loop, or none of them. */
+/* The same model with its layers as a loop, or all unrolled. */
 static void take_scanned(struct sim_cache *cache, enum sim_stored kind, struct sim_plan *plan)
 {
     struct base_memo *memo = sim_cache_memo(cache, kind);
@@ -77,8 +77,7 @@ static void take_scanned(struct sim_cache *cache, enum sim_stored kind, struct s
     plan->config = config;
 }
 
-/* Decoders alone: of T5X's models with an encoder those that are loops and those that are none have names of their own.
- */
+/* For decoders alone: T5X's models with an encoder have different names for scanned and unscanned layers. */
 static enum base_status unroll(struct sim_cache *cache, const char *scanned, struct sim_plan *plan,
                                struct base_error *error)
 {
@@ -229,7 +228,7 @@ static enum base_status find_overrides(struct sim_cache *cache, const char *text
     return say_again(&found->answer, error);
 }
 
-/* A topology's chips under a software, whatever the mesh; a stage of it has its share of the network cards. */
+/* A topology's chips under a software, for any mesh; each stage has its share of the network cards. */
 struct known_machine {
     struct answer answer;
     struct sim_profile profile;
@@ -328,7 +327,7 @@ static enum base_status find_placement(struct sim_cache *cache, const struct sim
     return say_again(&known->answer, error);
 }
 
-/* The model's own, with the axes that it names. */
+/* The model's own rules, for the axes that it names. */
 struct listed {
     struct answer answer;
     const struct model_parameter *parameters;

@@ -1,14 +1,12 @@
-/* From a plan to its sharded program, in three memoised steps:
- * - a model's program is built once for all shardings;
- * - shardings are propagated once per model, rules, relation of mesh axes and options;
- * - a program is partitioned once for all plans with equally sharded tensors, under any rules and on any mesh, and kept
- * as a cost program. The last two keep their decisions by size: other sizes with the same outcomes reuse them, else
- * another one is made and kept as well. */
+/* From a plan to its sharded program, in three memoised steps. A model's program is built once for all shardings.
+ * Shardings are propagated once per model, rules, relation of mesh axes and options. A program is partitioned once for
+ * all plans with equally sharded tensors, under any rules and on any mesh, and kept as a cost program. The last two
+ * record which comparisons of sizes they made: sizes with the same outcomes reuse the entry, others get a new one. */
 #include "sim/program/session_cache.h"
 
 #include <string.h>
 
-/* Shape guards: sizes for which every decision comes out as recorded get this program. */
+/* Shape guards: sizes for which every recorded comparison has the same outcome get this program. */
 struct guarded {
     struct sim_stored_decisions decisions;
     struct sim_program *program;
@@ -83,7 +81,8 @@ static struct sim_sharding_options sharding_options_of(const struct sim_plan *pl
     sharding.propagates = passes & SIM_PASS_BIT(SIM_PASS_PROPAGATE_SHARDINGS);
     sharding.spreads_through_updates = passes & SIM_PASS_BIT(SIM_PASS_SPREAD_THROUGH_UPDATES);
     sharding.keeps_shards = sim_keeps_shards(plan);
-    /* Stacks of residuals are XLA's; where nothing propagates, a layer's tensors wait where they were computed. */
+    /* XLA stacks the residuals of a loop. Software without propagation keeps a layer's tensors as they were computed.
+     */
     sharding.scanned = plan->config->scan_layers && sharding.propagates;
     /* Compilers gather again in each layer, since otherwise every gathered parameter would stay alive. */
     sharding.shares_gathers = plan->form == SIM_AS_PARTITIONED || plan->form == SIM_AS_PARTITIONED_AND_EXECUTED;
@@ -92,8 +91,8 @@ static struct sim_sharding_options sharding_options_of(const struct sim_plan *pl
     return sharding;
 }
 
-/* Models whose programs differ only in sizes share them: sizes are symbols, and choices by size while sharding are
- * recorded as decisions. */
+/* Models whose programs differ only in sizes share a program. Sizes are symbols, and sharding records its comparisons
+ * of sizes as decisions. */
 static void key_structure(struct base_memo *memo, const struct sim_plan *plan)
 {
     struct model_config structure;
@@ -176,7 +175,7 @@ static void note_sizes(const struct sim_sharded *sharded, bool is_size[MODEL_SIZ
     is_size[MODEL_MICROBATCHES] = false;
 }
 
-/* Tables of partitioner, fusion and liveness are large with a short life: they are in scratch, whose pages are reused.
+/* Tables of partitioner, fusion and liveness are large and short-lived, so they are in scratch, whose pages are reused.
  */
 static enum base_status make(struct sim_cache *cache, const struct sim_plan *plan,
                              const struct sim_sharding_options *options, const struct model_program *source,
@@ -248,7 +247,8 @@ static struct base_memo *begin_key(const struct request *r, enum sim_stored kind
     const sim_pass_set passes = sim_passes_of(plan);
     struct base_memo *memo = sim_cache_memo(r->cache, kind);
     key_structure(memo, plan);
-    base_memo_bytes(memo, &plan->rules, sizeof plan->rules); /* one text has others with experts, or over context */
+    base_memo_bytes(memo, &plan->rules,
+                    sizeof plan->rules); /* the same text makes another program with experts, or over a context axis */
     base_memo_text(memo, plan->placement->axes_text);
     base_memo_bytes(memo, &r->options, sizeof r->options);
     base_memo_bytes(memo, &r->sharding, sizeof r->sharding);
@@ -262,7 +262,7 @@ static uint64_t hash_specs(const struct sim_shardings *shardings)
     return base_hash(BASE_HASH_START, shardings->specs, (size_t)shardings->spec_count * sizeof *shardings->specs);
 }
 
-/* The place of all plans with these shardings, a new one if there is none. */
+/* Finds or adds the entry of all plans with these shardings. */
 static enum base_status find_alike(const struct request *r, const struct model_program *source,
                                    const struct sim_shardings *shardings, struct alike **out, struct base_error *error)
 {
@@ -334,7 +334,7 @@ static enum base_status find_propagated(const struct request *r, struct alike **
 
 /* ---- programs ---- */
 
-/* Notes the choices that lead to a program, so that whoever comes with sizes for which they come out alike finds it. */
+/* Records the comparisons that led to a program, so that sizes with the same outcomes find it. */
 static void add_guards(struct sim_cache *cache, const struct sim_extents *extents, const struct sim_asked *asked,
                        struct alike *alike, struct sim_program *program)
 {

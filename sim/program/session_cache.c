@@ -20,8 +20,7 @@ void sim_cache_free(struct sim_cache *cache)
     base_arena_free(&cache->contractions.notes);
 }
 
-/* Documents of one content have one hash, wherever they stand: the next one may stand where the last one stood. The
- * parser bounds the depth. */
+/* Hashes a document's content, not its address, which the next document may reuse. The parser bounds the depth. */
 static uint64_t hash_document(uint64_t hash, const struct base_json *value)
 {
     hash = base_hash(hash, &value->kind, sizeof value->kind);
