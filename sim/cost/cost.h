@@ -18,8 +18,8 @@ struct sim_collective_row {
     enum sim_region where; /* counts of the loop are those of one decode step */
     unsigned axes;         /* set of mesh axes */
     enum model_dtype dtype;
-    int64_t count, bytes; /* a step; of one device's operand */
-    double launch_count;  /* of these, how many are started: the compiler may have combined them */
+    int64_t count, bytes; /* bytes per step, of one device's operand */
+    double launch_count;  /* launches of these: fewer where the compiler combines them */
     double time_s;        /* of all of them */
     const char *first_op; /* name of the first operation that needs it */
     const char **ops;     /* all of them */
@@ -30,7 +30,7 @@ struct sim_collective_list {
     struct sim_collective_row *rows;
     int count, capacity;
 };
-/* The row like that, a new one behind the others if there is none; it stands until the next one is asked for. */
+/* Finds the row of that description, or appends one. The pointer is valid until the next call. */
 struct sim_collective_row *sim_collective_row_of(struct base_arena *arena, struct sim_collective_list *list,
                                                  const struct sim_collective_row *like);
 
@@ -71,8 +71,8 @@ struct sim_memory {
     int64_t capacity_bytes, peak_bytes, parameter_bytes, optimizer_state_bytes, gradient_bytes, activation_bytes,
         temporary_bytes, reserved_bytes;
     int64_t cache_bytes;                  /* inference: the KV cache of the decoded tokens */
-    int64_t argument_bytes, output_bytes; /* of the compiled step, as XLA's memory analysis counts them */
-    bool rematerializes; /* memory as compiled: the compiler makes something once more, or in another layout, to fit */
+    int64_t argument_bytes, output_bytes; /* bytes of the compiled step, as XLA's memory analysis counts them */
+    bool rematerializes; /* compiled memory: the compiler recomputes arrays, or changes a layout, to fit */
     char peak_at[160];
     /* Host memory for one device: tensors of one microbatch that a remat policy offloads; the device's share of the
      * host, 0: unknown. */
@@ -82,7 +82,7 @@ struct sim_memory {
 
 /* Bytes of one device by category, from one moment of the step to the next. A compiler's fragmentation counts as
  * temporary. */
-enum { SIM_MOST_LOOPS = 8 }; /* inside one another */
+enum { SIM_MOST_LOOPS = 8 }; /* nested loops */
 struct sim_memory_point {
     double at_s;      /* from the start of the step */
     const char *name; /* of the operation; NULL: between operations */
@@ -98,7 +98,7 @@ struct sim_memory_curve {
     int count;
     double end_s; /* of the step, by the points' clock */
 };
-/* The buffers at one time of the step. in: at_s, the stage of a pipeline (-1: the one whose memory is reported). */
+/* The buffers at one time of the step. In: at_s, and the stage of a pipeline (-1: the one whose memory is reported). */
 struct sim_moment {
     double at_s;
     int stage;
@@ -139,7 +139,7 @@ enum {
 struct sim_factor {
     unsigned char size, axes;
 };
-/* A product of such: `of` says which of the list's factors. */
+/* A product of factors; `of` has their indices in the list. */
 struct sim_factors {
     unsigned char count, of[SIM_MOST_LABELS + 1];
 };
@@ -147,7 +147,7 @@ struct sim_factors {
 struct sim_price_shape {
     struct sim_factors elements;
     double element_bytes;
-    bool is_of_logits; /* of which one tile stands where the loss goes over tiles */
+    bool is_of_logits; /* of these, one tile is alive if the loss is computed in tiles */
 };
 struct sim_price_dot {
     struct sim_factors batch, rows, columns, contracted;
@@ -155,7 +155,7 @@ struct sim_price_dot {
     bool attention, causal; /* inside a flash attention kernel; one that skips later keys */
     bool weight_gradient;
 };
-/* An attention kernel goes over blocks of scores, and skips those that its mask leaves nothing of. */
+/* An attention kernel computes blocks of scores and skips blocks that are masked out. */
 enum sim_attention_part { SIM_NO_ATTENTION, SIM_ATTENTION_FORWARD, SIM_ATTENTION_BACKWARD };
 struct sim_price_kernel {
     int first_shape, shape_count, first_dot, dot_count; /* into touched: reads, then writes; into dots */
@@ -170,17 +170,16 @@ struct sim_price_kernel {
     bool causal;
     struct model_window window; /* of its mask */
     unsigned char queries;      /* enum model_size */
-    struct sim_factors
-        fours;     /* a softmax's sequences times heads, where its kernel takes four of them; none: another */
-    bool backward; /* such a kernel of the backward pass */
+    struct sim_factors fours; /* a softmax's sequences times heads, if its kernel needs a multiple of four; else none */
+    bool backward;            /* such a kernel of the backward pass */
     enum sim_kernel_traffic { SIM_STREAMS, SIM_OVER_NORMS, SIM_OVER_PARAMETERS } traffic; /* PyTorch's own kernels */
     struct sim_torch_chain chain;
     enum sim_expert_rows rows; /* expert_copies.c */
     struct sim_windowed_einsum {
         unsigned char axes; /* of its ring; 0: it is no windowed einsum */
         unsigned char element_bytes;
-        struct sim_factors rows;   /* which decide whether it becomes one (sim_window) */
-        unsigned char again_count; /* shapes that each trip goes over */
+        struct sim_factors rows;   /* shapes that decide whether it is windowed (sim_window) */
+        unsigned char again_count; /* shapes that each iteration reads */
         short again[2];
         enum { SIM_SPLITS_ROWS, SIM_SPLITS_COLUMNS, SIM_SPLITS_CONTRACTED, SIM_SPLITS_BATCH } split;
     } einsum;
@@ -190,21 +189,21 @@ struct sim_price_collective {
     unsigned axes;
     int shape;
     enum model_dtype dtype;
-    bool gradient;                  /* waits for no other one */
-    bool updated;                   /* gathers parameters that the optimizer has written */
+    bool gradient;                  /* needs no other one's result */
+    bool updated;                   /* gathers updated parameters */
     bool sums_like_another;         /* scatters a sum of a shape that its computation has scattered before */
     bool may_use_ring;              /* while a product is computed of it, */
     struct sim_factors window_rows; /* which has these rows */
 };
 
-/* One kernel or collective in the order of the program, by the name of its operation (which may be gone itself). */
+/* One kernel or collective in program order, under the name of its operation (which a pass may have removed). */
 struct sim_price_step {
     const char *name;
     unsigned short what, repeats;         /* indices: below SIM_MOST_DISTINCT */
     unsigned char phase, region, section; /* enum model_phase, enum sim_region, enum model_section */
     bool communicates;
 };
-/* The sequence of events where collectives are asynchronous: the same steps, with loops as brackets. */
+/* The sequence of events under asynchronous collectives: the same steps, with loops as brackets. */
 enum sim_schedule_event_kind {
     SIM_EVENT_WORK,
     SIM_EVENT_START,
@@ -223,10 +222,10 @@ struct sim_price_need {
     bool causal; /* in an attention kernel under a causal mask */
 };
 
-/* Memory that comes or goes (how many of a shape), or a loop that begins or ends (bracket). */
+/* An allocation or free (how many of a shape), or the begin or end of a loop (bracket). */
 struct sim_price_event {
     short shape, step;    /* step: index of the next step in the list; of may_peak and brackets */
-    unsigned short named; /* of these alone: the operation's place in event_names; at most three of an operation are */
+    unsigned short named; /* only these have it: the operation's index in event_names; an operation has at most three */
     signed char count, bracket;
     unsigned char category, phase;
     unsigned char
@@ -236,9 +235,9 @@ struct sim_price_event {
 
 struct sim_cost_program {
     struct sim_recent_prices *recent;  /* of all programs of a session */
-    struct sim_unit_costs *unit_costs; /* room for one price at a time, of all programs of a session, too */
+    struct sim_unit_costs *unit_costs; /* room for one price at a time, shared by all programs of a session */
     struct sim_factor *factors;        /* each that the program has, once */
-    int factor_count;                  /* more than SIM_MOST_FACTORS: there was no room for the others */
+    int factor_count;                  /* more than SIM_MOST_FACTORS: the others did not fit */
     struct sim_price_shape *shapes;
     struct sim_price_dot *dots;
     struct sim_price_kernel *kernels;
@@ -257,7 +256,7 @@ struct sim_cost_program {
     int *offloaded_shapes, *offloaded_repeats,
         offloaded_count; /* tensors offloaded to the host until gradients need them */
     int *persistent_shapes, persistent_count, matrix_count;
-    struct sim_shape *matrices; /* that the optimizer makes orthogonal */
+    struct sim_shape *matrices; /* matrices that the optimizer orthogonalises */
     unsigned char *persistent_categories;
     struct sim_price_saved {
         short shape;
@@ -273,9 +272,9 @@ struct sim_cost_program {
  * kernels where set. flash: groups with contractions are attention kernels. */
 struct sim_price_choices {
     enum model_dtype dtype;
-    enum model_optimizer optimizer; /* which matrices it makes orthogonal */
+    enum model_optimizer optimizer; /* the matrices that it orthogonalises */
     bool casts_once /* activations, before the first product that reads them */, casts_apart,
-        casts_before /* and the product waits for them */, flash, softmax_in_fours, row_softmax, windows_products,
+        casts_before /* whether the product waits for them */, flash, softmax_in_fours, row_softmax, windows_products,
         scanned /* layers are loops of the compiled program */, aten /* optimizers are PyTorch's own kernels */,
         aten_norms, gelu, wide_experts, wide_scores;
     struct sim_torch_chain torch_chains[SIM_MOST_TORCH_KERNELS];
@@ -289,24 +288,24 @@ enum base_status sim_torch_kernels_read(enum sim_torch_style style, struct sim_t
 /* scratch is only needed until it returns. */
 void sim_cost_program_make(struct base_arena *arena, struct base_arena *scratch, const struct sim_sharded *sharded,
                            const struct sim_price_choices *choices, struct sim_cost_program *out);
-/* cost_check.c: what does not hold of a list, in words; NULL: all is well */
+/* cost_check.c: names an invariant that a cost program breaks; NULL if all hold */
 const char *sim_cost_check(const struct sim_cost_program *list);
 void sim_cost_program_keep(struct base_arena *arena,
                            struct sim_cost_program *out); /* copies its lists (cost_program_kept.c) */
 
-/* recent_prices.c: inputs of a price. A new question evicts the old one in its slot. A search's placements may reuse
- * addresses in the next question, so that each question begins with none. */
+/* recent_prices.c: inputs of a price. A new entry evicts the old one in its slot. The next question may reuse addresses
+ * of placements, so each question starts empty. */
 struct sim_price_question {
     const void *on; /* a collective's placement; of a product NULL, since all have the same tiles */
     short what;     /* kind of a collective, behind them those of small ones, or SIM_PRICE_OF_PRODUCT */
-    short count;    /* of the following; all others are 0 */
+    short count;    /* numbers in use of the following; the others are 0 */
     int unused;
     double of[7]; /* a collective's axes and bytes; a product's dimensions and the constants it is priced with */
 };
 enum { SIM_PRICE_OF_PRODUCT = 2 * SIM_COLLECTIVE_COUNT };
-/* question: the number of the one that is asked, which counts on */
+/* question: the current question's number */
 struct sim_recent_prices *sim_recent_prices_new(struct base_arena *arena, const int64_t *question);
-/* The slot of the answer: known, or to be filled. */
+/* The answer's slot: filled, or to be filled by the caller. */
 double *sim_recent_price(struct sim_recent_prices *recent, const struct sim_price_question *question, bool *known);
 
 /* ---- one pricing: a plan's sizes put into a list (cost_context.c), its time (distinct_prices.c, pricing.c) and its
@@ -315,19 +314,19 @@ double *sim_recent_price(struct sim_recent_prices *recent, const struct sim_pric
 struct sim_category_bytes {
     double total_bytes, bytes[MODEL_CATEGORY_COUNT];
 };
-/* The most that stands there. */
+/* The maximum of live bytes, and where it is. */
 struct sim_phase_peak {
     struct sim_category_bytes holding;
     const char *name; /* of the operation there; NULL: between steps */
     enum model_phase phase;
     int trips; /* enum model_size of the innermost loop around it; MODEL_ONE: none */
 };
-/* Nothing stands there yet; the operation (-1: none) is said. */
+/* No bytes yet; its operation is given (-1: none). */
 struct sim_phase_peak sim_peak_at(const struct sim_sharded *sharded, int op);
 
 /* When sharded weights are gathered, and their gradients scattered. */
 enum sim_weight_gathers {
-    SIM_GATHERED_EACH_TIME, /* where the program does so */
+    SIM_GATHERED_EACH_TIME, /* where the program has them */
     SIM_GATHERED_ONCE,      /* in the first microbatch, scattered in the last one */
     SIM_GATHERED_BEFORE     /* in another microbatch */
 };
@@ -340,20 +339,20 @@ struct sim_cost_context {
     unsigned dropped_roles;         /* of the program: roles rematerialized for lack of memory */
     bool by_peak_priority;          /* compiled memory: the compiler chooses the tensors to rematerialize */
     double recomputed_frac;         /* then: the share of saved layer tensors that is recomputed */
-    double holes_bytes;             /* then: of the compiled heap, which the compiler makes after it has recomputed */
+    double holes_bytes;             /* then: bytes of the compiled heap after recomputation */
     double local[SIM_MOST_FACTORS]; /* the list's factors */
     double bytes[SIM_MOST_SHAPES];  /* of each shape of the list */
     double totals_s[SIM_BOUND_COUNT], exposed_s /* of collectives */;
     double needed_flop, masked_flop; /* of the model; of these, in blocks that kernels skip behind the causal mask */
     double loop_s[SIM_BOUND_COUNT];  /* of these, in the loop of decode steps */
     struct sim_phase_peak peak;      /* of transient buffers */
-    double work_flop, work_bytes;    /* of one device's kernels; 0 where no detail is asked for */
+    double work_flop, work_bytes;    /* of one device's kernels; 0 without detail */
 };
 /* BASE_INPUT: byte counts would overflow. */
 enum base_status sim_cost_context_begin(struct sim_cost_context *p, const struct sim_plan *plan,
                                         const struct sim_cost_program *list, struct base_error *error);
 enum base_status sim_cost_context_refuse(const struct sim_cost_context *p, struct base_error *error); /* says that */
-/* compiled_collectives.c: as which kind, and with how many bytes of a device. */
+/* compiled_collectives.c: the kind that the compiler emits, and its bytes on a device. */
 struct sim_lowered_collective {
     enum sim_collective kind;
     enum model_dtype dtype;
@@ -370,8 +369,8 @@ struct sim_lowered_collective sim_lowered_as_compiled(const struct sim_cost_cont
 /* True if it moves shards of weights or of their gradients. */
 bool sim_is_of_sharded_weights(const struct sim_cost_context *p, const struct sim_price_collective *collective);
 void sim_price_time(struct sim_cost_context *p, struct sim_detail *detail);
-void sim_price_memory(struct sim_cost_context *p); /* price_memory.c: the peak, walked through event by event */
-/* The same of an arena as it is laid out, of which the batch is there from step to step. */
+void sim_price_memory(struct sim_cost_context *p); /* price_memory.c: the peak of a walk through the events */
+/* The peak of an executor's arena, in which the batch persists between steps. */
 void sim_price_arena(struct sim_cost_context *p, int64_t arena_bytes, const int64_t bytes[MODEL_CATEGORY_COUNT],
                      double persistent_bytes[MODEL_CATEGORY_COUNT]);
 double sim_product_of(const struct sim_cost_context *p, const struct sim_factors *factors);
@@ -379,8 +378,8 @@ double sim_standing_bytes(const struct sim_cost_context *p, int shape); /* trans
 /* price_events.c: memory events; steps_before: per operation, the number of list steps before it */
 void sim_list_events(struct base_arena *scratch, const struct sim_sharded *sharded, const int *steps_before,
                      struct sim_cost_program *out);
-/* schedule_events.c: nothing where no collective is asynchronous. sent_as: per operation, the distinct collective that
- * it is, however often the compiler makes it, or -1; kernel_of: per kernel, the distinct one */
+/* schedule_events.c: empty if no collective is asynchronous. sent_as: per operation, its distinct collective or -1;
+ * kernel_of: per kernel, the distinct one */
 void sim_list_schedule_events(struct base_arena *scratch, const struct sim_sharded *sharded, const int *sent_as,
                               const int *kernel_of, struct sim_cost_program *out);
 double sim_orthogonalised_s(const struct sim_cost_context *p); /* orthogonalised.c: of the matrices, on this device */
@@ -402,14 +401,14 @@ void sim_price_phases(const struct sim_cost_context *p, double phases_s[MODEL_OP
 struct sim_unit_costs {
     struct sim_priced_kernel {
         double busy_s, flop, bytes, launches;
-        double host_s; /* that the host takes to start it */
+        double host_s; /* the host's time to launch it */
         enum sim_bound bound;
     } kernels[SIM_MOST_DISTINCT];
     struct sim_lowered_collective
         sent[SIM_MOST_DISTINCT]; /* of each collective: after combining, as priced and reported */
     double collectives_s[SIM_MOST_DISTINCT], launched_frac[SIM_MOST_DISTINCT], together_bytes[SIM_MOST_DISTINCT],
         dots_flop[SIM_MOST_DISTINCT], dots_rated_flop[SIM_MOST_DISTINCT], repeats[SIM_MOST_DISTINCT];
-    double each[SIM_MOST_DISTINCT]; /* for whoever needs a number a kernel, product or collective meanwhile */
+    double each[SIM_MOST_DISTINCT]; /* scratch numbers per kernel, product and collective */
     struct sim_started {
         int what; /* collective */
         double end_s;
@@ -422,7 +421,7 @@ void sim_price_kernels_after(const struct sim_cost_context *p, const struct sim_
                              struct sim_unit_costs *prices);
 /* The step's time from the unit costs. */
 void sim_price_time_of(struct sim_cost_context *p, struct sim_unit_costs *prices, struct sim_detail *detail);
-/* Phases as sim_price_time_of priced them last. */
+/* Times of the phases, as sim_price_time_of computed them last. */
 void sim_price_phases_of(const struct sim_cost_context *p, const struct sim_unit_costs *prices,
                          double phases_s[MODEL_OPTIMIZER + 1]);
 
@@ -448,10 +447,10 @@ void sim_close_peak(const struct sim_plan *plan, const struct sim_memory *memory
 /* Parameters, state, accumulators and the batch. */
 void sim_list_lasting(const struct sim_cost_context *p, const struct sim_sharded *sharded, struct base_arena *arena,
                       struct sim_peak_buffers *out);
-/* Beside what lasts, those alive at a point of the curve. */
+/* Buffers alive at a point of the curve, without those of sim_list_lasting. */
 void sim_list_moment(const struct sim_cost_context *p, const struct sim_sharded *sharded,
                      const struct sim_memory_point *point, struct base_arena *arena, struct sim_peak_buffers *out);
-/* Of a stage's chunk: at the most in one of its passes, or (not runs) what a microbatch in flight has saved. */
+/* Buffers of a stage's chunk: at the peak of a pass, or (not runs) those that a microbatch in flight has saved. */
 void sim_list_pass(const struct sim_cost_context *p, const struct sim_sharded *sharded, enum model_phase phase,
                    bool runs, struct base_arena *arena, struct sim_peak_buffers *out);
 /* memory_curve.c: memory over the step. Walks every iteration of every loop. */

@@ -1,4 +1,4 @@
-/* What must hold of a program's cost, whatever the program: tests ask it over many of them. */
+/* Checks that hold for every program's cost. The property tests run them over many programs. */
 #include "sim/cost/cost.h"
 
 static bool all_below(const int *list, int first, int count, int list_count, int bound)
@@ -9,7 +9,7 @@ static bool all_below(const int *list, int first, int count, int list_count, int
     return true;
 }
 
-/* Loops are closed, and nothing beyond the list's shapes comes or goes. */
+/* Loops are closed, and events allocate and free only shapes of the list. */
 static bool events_balance(const struct sim_cost_program *list)
 {
     int depth = 0;

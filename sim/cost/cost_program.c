@@ -13,14 +13,14 @@ struct maker {
     int *dot_of;              /* per operation: its distinct contraction, or -1 */
     int *repeats_of;          /* per operation, as a loop: the distinct count of repetitions inside it */
     int *kernel_of;           /* per kernel: the distinct one */
-    int *softmax_of;          /* per kernel: 1 more than its operation that is one, negative backward; 0: none */
+    int *softmax_of;          /* per kernel: 1 + its softmax operation, negative in the backward pass; 0: none */
     unsigned char *number_of; /* [size * sets + axes]: of a factor, and 1 more; 0: not listed */
     unsigned sets;            /* of mesh axes that the program may have */
     int *steps_before;        /* per operation: steps listed before it */
     bool *is_cast;            /* per value: quantised by a kernel that is listed */
     int *sent_as;             /* per operation: the distinct collective; -1: it is none */
     const struct sim_product_window *windows; /* per operation */
-    int *window_of;                           /* per operation: the product that is computed as it goes round, or -1 */
+    int *window_of; /* per operation: the product of the windowed einsum that it belongs to, or -1 */
     struct base_index repeats_seen, dots_seen, kernels_seen, collectives_seen, products_seen, saved_seen;
 };
 
@@ -45,7 +45,7 @@ static void *room(const struct maker *m, int most, size_t size_bytes)
     return base_reserve(m->scratch, (size_t)most + 1, size_bytes);
 }
 
-/* The place of an item in a list where each stands once. */
+/* The index of an item in a list without duplicates; a new item is appended. */
 static int distinct(struct maker *m, void *list, struct base_index *seen, int *count, const void *item,
                     size_t size_bytes)
 {
@@ -83,7 +83,7 @@ static int repeats_in(struct maker *m, int loop)
     return distinct(m, m->out->repeats, &m->repeats_seen, &m->out->repeat_count, &trips, sizeof trips);
 }
 
-/* Only loops and the outermost level are ever looked up, so a count for each is all there is. */
+/* Only loops and the outermost level are ever looked up, so each has one count. */
 static void list_repeats(struct maker *m)
 {
     int loops = 1;

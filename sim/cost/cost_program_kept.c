@@ -1,4 +1,4 @@
-/* A price list in the room that it needs. */
+/* Copies a cost program into as much memory as it needs. */
 #include "sim/cost/cost.h"
 
 #include <string.h>

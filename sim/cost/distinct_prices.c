@@ -45,7 +45,7 @@ static void combine(const struct sim_cost_context *p, struct sim_unit_costs *pri
 {
     const struct sim_cost_program *list = p->list;
     double *counts = prices->each;
-    for (int i = 0; i < list->collective_count; i++) counts[i] = 0; /* more there are not, and the most are many */
+    for (int i = 0; i < list->collective_count; i++) counts[i] = 0; /* only those in use: the arrays are large */
     for (int i = 0; i < list->step_count; i++)
         if (list->steps[i].communicates) counts[list->steps[i].what] += prices->repeats[list->steps[i].repeats];
     for (int i = 0; i < list->collective_count; i++) {

@@ -1,5 +1,5 @@
-/* Exposed time of asynchronous collectives. A clock runs through the step: a started collective uses the links after
- * those before it, and a wait ends with it. Kernels take as long as they do alone. */
+/* Exposed time of asynchronous collectives. A clock runs through the step. A started collective uses the links when
+ * earlier ones have finished, and a wait ends when its collective does. Kernels take as long as they do alone. */
 #include "sim/cost/cost.h"
 
 #include <assert.h>
@@ -8,29 +8,30 @@
 struct clock {
     const struct sim_cost_context *p;
     const double *kernels_s, *collectives_s;
-    double now_s, links_free_s, worked_s, beside_free_s /* when a stream beside is done with what it has */,
-        iteration_s /* what goes there may begin then: with its loop's iteration, or the last of the loop before it */;
-    bool windowed;               /* products and collectives are chunked */
-    unsigned kinds;              /* of collectives that are asynchronous as a whole */
-    double chunks_end_s, chunks; /* of a gather in chunks that the next product consumes; 0: none */
+    double now_s, links_free_s, worked_s;
+    double beside_free_s; /* when the second stream has finished its queue */
+    double iteration_s; /* its earliest start: the begin of the loop iteration, or of the last one of the loop before */
+    bool windowed;      /* products and collectives are chunked */
+    unsigned kinds;     /* of collectives that are asynchronous as a whole */
+    double chunks_end_s, chunks; /* of an all-gather in chunks that the next product consumes; 0: none */
     double product_s;            /* of the kernel just done, if it is one */
-    unsigned chunk_axes; /* what is gathered and scattered over them goes beside products in pieces; 0: nothing does */
+    unsigned chunk_axes;         /* mesh axes whose gathers and scatters overlap with products in chunks; 0: none */
     int starts;
     struct sim_started *started;
     const struct sim_schedule_event *moments;
-    int moment_count, step;    /* of the list, that the next moment is of */
+    int moment_count, step;    /* of the list, that the next event belongs to */
     struct recorder *recorder; /* NULL: only the end is asked for */
 };
 
 enum { MOST_WAITED = 16 };
-/* Records spans of every iteration, while they are few enough. */
+/* Records spans of every iteration while there is room. */
 struct recorder {
-    const double *early_s; /* by step: how long before its place in the program a collective starts */
+    const double *early_s; /* by step: how long a collective starts before its place in the program */
     struct sim_spans *out;
     double serial_s;
     int *started;                          /* by start: its span */
     int waited[MOST_WAITED], waited_count; /* spans of collectives that the next kernel waits for */
-    int most;                              /* spans that there is room for */
+    int most;                              /* room for so many spans */
     bool folds_layers, folds_all;
 };
 
@@ -60,7 +61,7 @@ static void record_kernel(struct clock *c, int kernel, double start_s)
     r->serial_s += c->kernels_s[kernel];
 }
 
-/* free_s: when the links were free. Chunks beside a product went before, one by one. */
+/* free_s: when the links became free. Chunks that overlap with a product were sent before, one by one. */
 static void record_collective(struct clock *c, enum sim_span_kind kind, int what, double free_s, double end_s)
 {
     const double takes_s = c->collectives_s[what];
@@ -73,7 +74,7 @@ static void record_wait(struct recorder *r, int start)
     if (r->waited_count < MOST_WAITED) r->waited[r->waited_count++] = r->started[start];
 }
 
-/* An iteration lasts until a stream beside is done with what it has. */
+/* An iteration lasts until the second stream has finished its queue. */
 static int iterate(struct clock *c, int at)
 {
     const double begin_s = c->iteration_s = c->now_s;
@@ -172,7 +173,7 @@ static bool is_waited_for(const struct clock *c, int what)
     return c->windowed && !is_chunked(c, what) && !(c->kinds >> c->p->list->collectives[what].kind & 1);
 }
 
-/* Of asynchronous tensor parallelism the last chunk alone. */
+/* Under asynchronous tensor parallelism only the last chunk is exposed. */
 static double takes_s(const struct clock *c, int what)
 {
     const struct sim_price_collective *sent = &c->p->list->collectives[what];
@@ -197,7 +198,7 @@ static void start(struct clock *c, int what)
     if (is_waited_for(c, what)) c->now_s = later(c->now_s, c->links_free_s);
 }
 
-/* A product takes the chunks of a gather as they come: the last one is left when all have come. */
+/* A product consumes the chunks of a gather as they arrive; when all have arrived, the last one is left to compute. */
 static void wait(struct clock *c, int start)
 {
     const int what = c->started[start].what;
@@ -261,7 +262,8 @@ static int run(struct clock *c, int at)
     return at;
 }
 
-/* Tensor parallelism's collectives run in chunks beside their products. In PyTorch that is torch.compile's doing. */
+/* Tensor parallelism's collectives run in chunks that overlap with their products. In PyTorch, torch.compile does this.
+ */
 static bool overlaps_chunks(const struct sim_cost_context *p)
 {
     const struct sim_profile *profile = &p->placement->profile;
@@ -305,7 +307,7 @@ static double count_spans(const struct clock *c, const struct recorder *r)
         if (moment->kind != SIM_EVENT_LOOP) continue;
         if (++depth == MOST_DEPTH) return HUGE_VAL;
         trips[depth] = trips[depth - 1] * (folds ? 1 : later(1, (double)c->p->sizes[moment->what]));
-        count += 2 * trips[depth]; /* itself, and the span for the others */
+        count += 2 * trips[depth]; /* the iteration itself, and the span for the others */
     }
     return count;
 }

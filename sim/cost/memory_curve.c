@@ -66,12 +66,12 @@ static void note(struct walk *w, const struct sim_price_event *event)
                          floor(stretches * point.at_s / w->total_s) <= floor(stretches * last->at_s / w->total_s));
     if (!same) w->out->points[w->out->count++] = point;
     else if (sum_of(point.bytes) > sum_of(last->bytes)) {
-        point.at_s = last->at_s; /* the stretch stands where it began */
+        point.at_s = last->at_s; /* the stretch's bytes count at its begin */
         *last = point;
     }
 }
 
-/* The next event: back to the loop's begin as often as it goes round. */
+/* The next event: back to the loop's begin until all iterations have run. */
 static int close_iteration(struct walk *w, int at)
 {
     struct loop *loop = &w->loops[w->depth - 1];

@@ -32,8 +32,8 @@ static bool is_of(const struct sim_sharded *s, const struct sim_event *event, in
     return phase == ANY_PHASE || (int)s->ops[event->op].op->phase == phase;
 }
 
-/* As price_memory.c walks: each loop once, and the growth of its other iterations at once. Of one phase, or of all.
- * -1: no event. */
+/* The event at the peak of one phase or of all, found as price_memory.c does: each loop once, with the growth of its
+ * other iterations. -1: no event. */
 static int find_peak_event(const struct sim_cost_context *p, const struct sim_sharded *s, int phase)
 {
     struct loop_frame frames[SIM_MOST_LOOPS] = {{0, 0, -1}};
@@ -326,7 +326,7 @@ static void close_part(enum model_category part, double bytes, const char *rest,
                                                   .microbatch = -1});
 }
 
-/* Those behind the largest as one row a category. */
+/* Merges all but the largest rows into one row per category. */
 static void add_up_small(struct base_arena *arena, struct sim_peak_buffers *out)
 {
     struct sim_peak_buffer small[MODEL_CATEGORY_COUNT] = {{0}};

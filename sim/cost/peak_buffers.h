@@ -4,7 +4,7 @@
 
 #include "sim/cost/cost.h"
 
-/* Adds a row, unless it has no bytes. arena: of the detail. */
+/* Adds a row if it has bytes. arena: the detail's. */
 void sim_add_peak_buffer(struct base_arena *arena, struct sim_peak_buffers *out, const struct sim_peak_buffer *row);
 
 #endif

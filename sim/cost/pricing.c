@@ -314,9 +314,10 @@ static double hidden_buckets_s(const struct sim_cost_context *p, double sum_s, d
            fmin(pass_s / (double)p->sizes[MODEL_MICROBATCHES], sum_s * (1 - 1 / fmax(1, started)));
 }
 
-/* Megatron-LM runs each exchange of a layer beside one part of another microbatch's pass: dispatch beside the experts'
- * backward pass, its gradient beside their forward pass, the return beside attention's backward pass, its gradient
- * beside attention's forward pass (core_v0.16.0 megatron/core/models/common/model_chunk_schedule_plan.py). */
+/* Megatron-LM overlaps each exchange of a layer with one part of another microbatch's pass (core_v0.16.0
+ * megatron/core/models/common/model_chunk_schedule_plan.py). Dispatch overlaps with the experts' backward pass, its
+ * gradient with their forward pass. The return overlaps with attention's backward pass, its gradient with attention's
+ * forward pass. */
 struct pairs {
     double exchange_s[2][2], beside_s[2][2]; /* forward, backward; of attention, of experts */
 };
@@ -361,7 +362,8 @@ static double hide(const struct sim_cost_context *p, const struct sim_unit_costs
         sum_s[by] += count * prices->collectives_s[step->what];
         started[by] += count * prices->launched_frac[step->what];
     }
-    const double in_chunks_s = fmin(sum_s[IN_CHUNKS], p->exposed_s); /* the clock has hidden messages of a ring */
+    const double in_chunks_s =
+        fmin(sum_s[IN_CHUNKS], p->exposed_s); /* the clock has already overlapped the messages of a ring */
     const double hidden_s[HIDDEN_COUNT] = {
         [IN_CHUNKS] = (1 - p->placement->profile.constants[SIM_ENGINE_EXPOSED_FRAC]) * in_chunks_s,
         [BUCKETS_OF_GRADIENTS] =
@@ -413,7 +415,8 @@ void sim_price_time_of(struct sim_cost_context *p, struct sim_unit_costs *prices
     }
     p->exposed_s = p->list->schedule_event_count ? price_exposed(p, prices) : p->totals_s[SIM_BY_COMMUNICATION];
     double hidden_frac[HIDDEN_COUNT];
-    p->exposed_s = fmax(0, p->exposed_s - hide(p, prices, hidden_frac)); /* the clock may have hidden them */
+    p->exposed_s =
+        fmax(0, p->exposed_s - hide(p, prices, hidden_frac)); /* the clock may have overlapped them already */
     if (detail && detail->spans) record(p, prices, hidden_frac, detail);
     wait_for_host(p, prices);
     count_needed_flop(p, prices);

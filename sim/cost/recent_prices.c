@@ -1,4 +1,4 @@
-/* Prices that were asked for lately: pieces of a pipeline, and rows of a table, ask for the same again and again. */
+/* A cache of recent prices: chunks of a pipeline and rows of a table share most of them. */
 #include "sim/cost/cost.h"
 
 #include <stddef.h>
@@ -8,7 +8,7 @@ enum { SLOT_BITS = 10 };
 
 struct sim_recent_prices {
     const int64_t *question;
-    int64_t answered; /* the question that the prices were asked for */
+    int64_t answered; /* the question that the prices belong to */
     struct {
         struct sim_price_question question;
         double answer;

@@ -1,4 +1,4 @@
-/* The sequence of events with asynchronous collectives: their starts and their waits. */
+/* The step's sequence with asynchronous collectives: their starts and waits between kernels. */
 #include "sim/cost/cost.h"
 
 static void put_moment(struct sim_cost_program *out, enum sim_schedule_event_kind kind, int what)
@@ -6,7 +6,7 @@ static void put_moment(struct sim_cost_program *out, enum sim_schedule_event_kin
     out->schedule_events[out->schedule_event_count++] = (struct sim_schedule_event){kind, what};
 }
 
-/* Waits for all that has to be done before an operation, the first started first. */
+/* Before an operation, waits for all collectives that it needs, in the order of their starts. */
 static void put_waits(const struct sim_sharded *s, const int *sent_as, const int *start_of, int before,
                       struct sim_cost_program *out)
 {

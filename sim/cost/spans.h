@@ -13,7 +13,7 @@ struct sim_span {
     enum sim_span_kind kind;
     int step; /* its entry of the timeline; of an iteration the first inside */
     double start_s, end_s;
-    double serial_s;               /* by when the step would be here if nothing overlapped, as a memory curve has it */
+    double serial_s;               /* the time at this point if nothing overlapped, which a memory curve uses */
     int trips;                     /* enum model_size: of an iteration's loop */
     int64_t iteration, iterations; /* its number; iterations it represents: a long step omits the others */
     int first, last; /* its inner spans; where it represents others: those of the one recorded iteration */
@@ -22,7 +22,7 @@ struct sim_span {
 struct sim_spans {
     struct sim_span *spans;
     int count;
-    double end_s; /* of the step by this clock, which knows nothing of waits for the host and layers computed again */
+    double end_s; /* the step's end on this clock, which leaves out waits for the host and recomputed layers */
 };
 
 /* When each pass of a pipeline's schedule begins and ends; all microbatches, stage by stage. */
@@ -30,20 +30,21 @@ struct sim_passes {
     const struct sim_pass_of *passes;
     const double *start_s, *end_s;
     int count;
-    const int64_t *stage_bytes; /* by stage: at the most on one of its devices */
+    const int64_t *stage_bytes; /* by stage: the maximum over its devices */
     int stage_count;
-    /* By pass: bytes of a device of its stage, at the most while it runs, and behind it. NULL: its memory does not
+    /* By pass: the maximum bytes of a device of its stage while it runs, and the bytes after it. NULL: memory does not
      * change over the step, or is not known. */
     const int64_t *pass_bytes, *behind_bytes;
     int slowest_stage, chunk_count; /* the stage shown; its chunks follow one another */
     const int *first_entries;       /* [chunk_count + 1] */
 };
 
-/* exposure.c: the clock of sim_exposed_s again, with every iteration. hidden_frac: per step of the list, the share of a
- * synchronous collective that overlaps with earlier work. */
+/* exposure.c: the clock of sim_exposed_s, with every iteration recorded. hidden_frac: per step of the list, the share
+ * of a synchronous collective that overlaps with earlier work. */
 void sim_record_spans(const struct sim_cost_context *p, const double *kernels_s, struct sim_unit_costs *prices,
                       const double *hidden_frac, struct base_arena *arena, struct sim_spans *out);
-/* step_spans.c: the moments of a list where nothing is asynchronous, started and waited for at once; how many */
+/* step_spans.c: the events of a list without asynchronous collectives: each is started and waited for at once. Returns
+ * their number. */
 int sim_synchronous_moments(const struct sim_cost_context *p, struct sim_schedule_event *out);
 /* step_spans.c: the curve's times by the spans' clock. */
 void sim_curve_by_spans(struct sim_memory_curve *curve, const struct sim_spans *spans);

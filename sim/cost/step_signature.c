@@ -9,8 +9,8 @@
 /* int32 or float32, and a pointer in the table of a tuple's members. */
 enum { SCALAR_BYTES = 4, POINTER_BYTES = 8 };
 
-/* Numbers that T5X's models give out as metrics, each a pair of total and count: accuracy, loss, z-loss, timings,
- * tokens. Models with an encoder have two more kinds of tokens. */
+/* Metrics of T5X's models, each a pair of total and count: accuracy, loss, z-loss, timings, tokens. Models with an
+ * encoder have two more kinds of tokens. */
 enum { METRICS_OF_DECODER = 30, METRICS_WITH_ENCODER = 34 };
 
 /* Features of a packed batch that jit keeps: tokens and segments of the inputs; inputs, targets, segments and weights

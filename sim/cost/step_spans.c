@@ -8,7 +8,7 @@ static int put(struct sim_schedule_event *out, int count, enum sim_schedule_even
     return count + 1;
 }
 
-/* Loops stand as brackets among the events of memory, each with the step that comes next. */
+/* Loops are brackets among the memory events, each with the index of the next step. */
 int sim_synchronous_moments(const struct sim_cost_context *p, struct sim_schedule_event *out)
 {
     const struct sim_cost_program *list = p->list;
