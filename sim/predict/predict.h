@@ -13,9 +13,9 @@ struct sim_pipeline_answer {
     int stages;         /* 0: there is no pipeline */
     int slowest_stage;  /* the one that computes longest; the parts of the step's time are its */
     int reported_stage; /* the stage whose memory is reported */
-    double bubble_s;    /* of the step: the slowest stage waits, without its messages; part of overhead_s */
-    double message_s;   /* per step: the slowest stage waits for its own messages; part of exposed communication */
-    double in_flight;   /* microbatches that the reported stage holds at the most, in whole stages */
+    double bubble_s;    /* of the step: the slowest stage is idle, messages excluded; part of overhead_s */
+    double message_s;   /* of the step: the slowest stage waits for its own messages; part of exposed communication */
+    double in_flight;   /* the most microbatches in flight on the reported stage, in whole stages */
     int64_t worst_peak_bytes;
 };
 
@@ -44,11 +44,10 @@ enum base_status sim_predict(struct sim_cache *cache, const struct sim_plan *pla
                              struct sim_detail *detail, struct base_error *error);
 /* Of memory over time: a step, or a whole answer of generate. */
 double sim_whole_s(const struct sim_plan *plan, const struct sim_prediction *prediction);
-/* What does not hold of an answer, and of its details (or NULL), in words; NULL: all is well (answer_check.c). */
+/* Names an invariant that an answer or its details (or NULL) break; NULL if all hold (answer_check.c). */
 const char *sim_answer_check(const struct sim_prediction *prediction, const struct sim_detail *detail);
-/* Bounds of an inference step (served_step.c). Seconds are those of prediction->step_s; the first three add up to its
- * memory_bound_s. Kernels bound by matrix units read their weights meanwhile, and less than the whole is left for them.
- */
+/* Parts of an inference step (served_step.c), in seconds of prediction->step_s. The first three add up to its
+ * memory_bound_s. Kernels that matrix units bound read their weights meanwhile; these reads are not counted. */
 enum sim_served_by {
     SIM_SERVED_BY_WEIGHTS,
     SIM_SERVED_BY_CACHE,
@@ -112,16 +111,15 @@ struct sim_confidence {
     struct sim_interval step_s, tokens_per_s, peak_bytes;
     double fits_probability_frac;
     enum sim_verdict verdict;
-    double within_log;    /* deviation of the logarithm of step times among plans on one cluster, without differences
-                             between clusters */
+    double within_log;    /* deviation of the logarithm of step times among plans on one cluster */
     const char *rests_on; /* "time: 22 rows of seed_tpu_v4; memory: …", or that no table covers such plans; or NULL */
 };
 /* The arena is rests_on's; NULL: nobody wants the words. */
 struct sim_confidence sim_confidence_of(struct base_arena *arena, const struct sim_plan *plan,
                                         const struct sim_prediction *prediction);
-/* By so much of its speed a plan has to be predicted faster than another on one cluster to be so with 90 %. */
+/* The ratio by which a plan must be predicted faster than another on one cluster, so that it is faster with 90 %. */
 double sim_indifference_threshold_frac(const struct sim_confidence *confidence);
-/* The share of a device's memory that a predicted peak may be for it to fit with a probability of 1 - risk. */
+/* The largest predicted peak, as a share of a device's memory, that fits with a probability of 1 - risk. */
 double sim_peak_frac_at_risk(const struct sim_plan *plan, double risk_frac);
 /* The training state as T5X saves it, float32 arrays in Zarr: all of it, and at best how long that takes
  * (state_size.c). Each shard is written once, by the host that has it, and no faster than its cards send; 0: their rate
@@ -170,7 +168,7 @@ struct sim_executable_chunk {
     int64_t first_encoder_layer, first_decoder_layer; /* of the model's */
     const unsigned char *lifetime;                    /* enum sim_lifetime of each value's place */
     int64_t flight_bytes;                             /* from the place of one microbatch in flight to the next */
-    const int *slots;                                 /* by microbatch: which of these places is its */
+    const int *slots;                                 /* by microbatch: the index of its place */
 };
 struct sim_executable_stage {
     int64_t arena_bytes, category_bytes[MODEL_CATEGORY_COUNT];
@@ -211,7 +209,7 @@ struct sim_calibrated {
     enum sim_constant constant;
     double before, after, low, high; /* 95 % of its distribution */
 };
-/* Two that the measurements do not tell apart: the correlation of their logarithms. */
+/* Two constants that the measurements cannot separate, with the correlation of their logarithms. */
 struct sim_confounded {
     enum sim_constant one, other;
     double correlation;
@@ -221,7 +219,7 @@ struct sim_calibration_error {
 }; /* of |predicted / measured - 1| of step times */
 /* Constants fitted to a few measurements drawn at random, judged on all the others; draw after draw. */
 struct sim_holdout {
-    int fitted_count, judged_count, draw_count; /* of measurements; fitted_count 0: nobody asked */
+    int fitted_count, judged_count, draw_count; /* of measurements; fitted_count 0: no hold-out was made */
     double median_frac, low_frac, high_frac;    /* of the draws' mean errors; the least and the largest */
 };
 struct sim_calibration {

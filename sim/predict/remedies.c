@@ -56,7 +56,7 @@ static void add_standard_rules(struct sim_remedy_trial *t)
     for (int i = 0; i < BASE_COUNT(rules) && !t->already; i++) sim_remedy_add(t, SIM_RULES, rules[i]);
 }
 
-/* The software's own words of a key, but for the one that says that nothing is saved. */
+/* The software's own words of a key, except the one for saving nothing. */
 static void add_choices(struct sim_remedy_trial *t, enum sim_key key)
 {
     const char *words = sim_software_choice(t->plan->software, sim_plan_keys[key].name, false);
@@ -100,7 +100,7 @@ static void add_own(struct sim_remedy_trial *t)
     const bool is_own = has_choices(t);
     const char *rules = t->text->values[SIM_RULES];
     if (!is_own) add_words(t);
-    /* Named meshes take rules of any set. */
+    /* A named mesh may have any set of rules. */
     if (!is_own || (t->plan->request.ici_mesh.count && rules && !strncmp(rules, "standard", strlen("standard"))))
         add_standard_rules(t);
     if (sim_replays_torch(t->plan)) sim_remedy_add(t, SIM_EXPANDABLE_SEGMENTS, "1");
@@ -193,7 +193,7 @@ static bool is_ready(const struct sim_change *change)
     return !change->t5x_lacks && !change->tight;
 }
 
-/* Of the pairs after the first `single` changes, those that are ready and faster than all ready singles. */
+/* The pairs after the first `single` changes that are ready and faster than all ready single changes. */
 static void keep_faster_pairs(struct sim_remedy_trial *t, int single)
 {
     double fastest = 0;
@@ -221,7 +221,7 @@ static void try_there(struct sim_remedy_trial *t)
     if (!t->found_count) sim_remedies_in_sets(t);
 }
 
-/* One axis of the mesh takes the devices that are more, the longest first. */
+/* One axis of the mesh gets the additional devices, the longest first. */
 static void try_longer_axes(struct sim_remedy_trial *t, int times)
 {
     const struct topo_axes *mesh = &t->plan->request.ici_mesh;
@@ -238,7 +238,7 @@ static void try_longer_axes(struct sim_remedy_trial *t, int times)
     }
 }
 
-/* A batch with nothing for some of the devices grows as they do. */
+/* A batch that would leave some devices without rows grows with them. */
 static void try_devices(struct sim_remedy_trial *t, int devices)
 {
     const int times = devices / t->plan->placement->topology.device_count;
@@ -297,7 +297,7 @@ static void try_experts(struct sim_remedy_trial *t)
         t->found[t->found_count++] = sharded.found[i];
 }
 
-/* The fewest changes first, of as many the fastest. */
+/* The fewest changes first; of equally many, the fastest. */
 static int smaller_first(const void *a, const void *b)
 {
     const struct sim_change *x = a, *y = b;

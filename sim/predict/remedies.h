@@ -17,10 +17,10 @@ struct sim_remedy_trial {
     struct base_arena *arena;
     const struct sim_plan *plan;
     const struct sim_plan_text *text;
-    const char *topology; /* that is tried instead of the plan's own, or NULL */
+    const char *topology; /* tried instead of the plan's own, or NULL */
     int doublings;        /* of the devices there; 0: here */
     const char *mesh;     /* the same of its named axes, over that topology; or NULL */
-    const char *batch;    /* there: as much for each device as the plan has; or NULL */
+    const char *batch;    /* on it: the plan's batch per device; or NULL */
     double parameter_count;
     const char *already; /* the difference of the text from the plan, in words; or NULL */
     struct sim_remedy *atoms;
