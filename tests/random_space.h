@@ -149,26 +149,26 @@ static inline void begin_bound(struct base_arena *arena, const struct tuner_spac
     assert_ok(tuner_rule_classes(out->relaxed, checked->rules, checked, &out->ruled, &error), &error);
 }
 
-/* The bound of a plan on its own links: step and memory. */
+/* The bound of a plan on its own links: step and train state. */
 static inline struct tuner_bound bound_of_plan(struct base_arena *arena, const struct tuner_space *space,
-                                               struct tuner_plan plan, struct tuner_charges charges)
+                                               struct tuner_plan plan, bool links)
 {
     struct bounded_plan b;
     begin_bound(arena, space, plan, &b);
     return tuner_bound_of(b.relaxed, &b.ruled, b.checked.placement, b.checked.batch_size, b.checked.num_microbatches,
-                          charges, NULL);
+                          links);
 }
 
 /* The same of its time, with what propagation makes of its rules. */
 static inline double propagated_bound_of_plan(struct base_arena *arena, const struct tuner_space *space,
-                                              struct tuner_plan plan, struct tuner_charges charges)
+                                              struct tuner_plan plan, bool links)
 {
     struct base_error error;
     struct bounded_plan b;
     double step_s;
     begin_bound(arena, space, plan, &b);
     assert_ok(tuner_propagated_s(space->cache, b.relaxed, &b.ruled, b.checked.placement, &b.checked,
-                                 b.checked.batch_size, b.checked.num_microbatches, charges, INFINITY, &step_s, &error),
+                                 b.checked.batch_size, b.checked.num_microbatches, links, INFINITY, &step_s, &error),
               &error);
     return step_s;
 }

@@ -135,17 +135,16 @@ static void check_bound(void *where, const struct tuner_space *space, struct tun
                         const struct sim_prediction *prediction)
 {
     const struct sim_plan_text text = tuner_plan_text(space, plan);
-    const struct tuner_charges all = {true, true};
-    struct tuner_bound bound = bound_of_plan(where, space, plan, all);
-    bound.step_s = fmax(bound.step_s, propagated_bound_of_plan(where, space, plan, all));
+    struct tuner_bound bound = bound_of_plan(where, space, plan, true);
+    bound.step_s = fmax(bound.step_s, propagated_bound_of_plan(where, space, plan, true));
     bool holds = bound.step_s <= prediction->step_s * (1 + 1e-9) &&
-                 bound.peak_bytes <= (double)prediction->memory.peak_bytes * (1 + 1e-9) + 1;
+                 bound.state_bytes <= (double)prediction->memory.peak_bytes * (1 + 1e-9) + 1;
     if (!holds)
         print_error(
             "submesh %s, rules %s, %s microbatches, remat %s: step %.6g s, bound %.6g s; peak %lld bytes, bound %.0f\n",
             text.values[SIM_SUBMESH], text.values[SIM_RULES], text.values[SIM_NUM_MICROBATCHES],
             text.values[SIM_REMAT_POLICY], prediction->step_s, bound.step_s, (long long)prediction->memory.peak_bytes,
-            bound.peak_bytes);
+            bound.state_bytes);
     assert_true(holds);
 }
 
@@ -165,7 +164,7 @@ static struct alone check_alone(struct base_arena *arena, const struct tuner_req
     assert_ok(tuner_space_build(arena, cache, request, &space, &error), &error);
     assert_ok(tuner_predict(&space, plan, &alone.prediction, NULL, &error), &error);
     check_bound(arena, &space, plan, &alone.prediction);
-    alone.bound = bound_of_plan(arena, &space, plan, (struct tuner_charges){true, true});
+    alone.bound = bound_of_plan(arena, &space, plan, true);
     sim_cache_free(cache);
     return alone;
 }
@@ -262,19 +261,6 @@ static void sums_may_be_whole_and_cut(struct base_arena *arena)
     check_alone(arena, &request);
 }
 
-/* Adafactor reduces every parameter and update several times, and wherever they are sharded each of these sums has to
- * start, which is what a small step is made of: with them its bound is above half of it. */
-static void reductions_of_sharded_parameters_are_summed(struct base_arena *arena)
-{
-    struct tuner_request request = request_of(arena, models[0], "v4:2x2x1", "16", "64", "64");
-    request.plan.values[SIM_OPTIMIZER] = "adafactor";
-    request.given[TUNER_SUBMESH] = given(arena, 1, "2,1,1,1");
-    request.given[TUNER_MICROBATCHES] = given(arena, 1, "1");
-    request.given[TUNER_RULES] = given(arena, 1, "standard:1,2");
-    const struct alone alone = check_alone(arena, &request);
-    assert_true(alone.bound.step_s > 0.5 * alone.prediction.step_s);
-}
-
 /* Parameters that stand in shards are gathered in every microbatch, and their gradients scattered, since each device
  * adds up its part alone: of a small batch in many pieces that is most of a step. */
 static void shards_move_in_every_microbatch(struct base_arena *arena)
@@ -330,17 +316,17 @@ static void propagation_shows_what_links_carry(struct base_arena *arena)
     for (int i = 0; i < BASE_COUNT(rules); i++) {
         struct tuner_space space;
         struct sim_prediction prediction;
-        const struct tuner_charges all = {true, true};
         const struct tuner_plan plan = {0, 0, 0, 0};
         struct tuner_request request = request_of(arena, models[5], "v5e-64", "256", "512", "114");
+        request.plan.values[SIM_OPTIMIZER] = "sgd";
         request.given[TUNER_SUBMESH] = given(arena, 1, "1,8,1,1");
         request.given[TUNER_MICROBATCHES] = given(arena, 1, "2");
         request.given[TUNER_RULES] = given(arena, 1, rules[i]);
         assert_ok(tuner_space_build(arena, cache, &request, &space, &error), &error);
         assert_ok(tuner_predict(&space, plan, &prediction, NULL, &error), &error);
         check_bound(arena, &space, plan, &prediction);
-        const struct tuner_bound bound = bound_of_plan(arena, &space, plan, all);
-        const double propagated_s = propagated_bound_of_plan(arena, &space, plan, all);
+        const struct tuner_bound bound = bound_of_plan(arena, &space, plan, true);
+        const double propagated_s = propagated_bound_of_plan(arena, &space, plan, true);
         assert_true(propagated_s > 0.45 * prediction.step_s && propagated_s > 1.3 * bound.step_s);
     }
     sim_cache_free(cache);
@@ -417,7 +403,6 @@ static void no_bound_of_a_subspace_is_above_its_plans(struct base_arena *arena)
     base_random_seed(&random, seed(906));
     while (subspaces < wanted) {
         struct question q;
-        const struct tuner_charges charges = {true, true};
         bool any = begin_question(&q, arena, &random);
         if (any) code_question(&q);
         for (int j = 0; any && j < SETS; j++) {
@@ -428,12 +413,12 @@ static void no_bound_of_a_subspace_is_above_its_plans(struct base_arena *arena)
                      tuner_plan_text(&q.space, q.named).values[SIM_SUBMESH], (long long)q.plan.num_microbatches,
                      tuner_rule_text(&q.own, &q.rules, digits));
             struct tuner_rule_cell *cell = tuner_rule_cell_price(&q.own, q.coding, q.plan.placement, q.plan.batch_size,
-                                                                 q.plan.num_microbatches, charges, (double)INFINITY);
+                                                                 q.plan.num_microbatches, true, (double)INFINITY);
             bool starts = predict_rules(&q, digits, &p);
             assert_int_equal(isfinite(sum_of_parts(cell, digits)), starts);
             if (!starts) continue;
             assert_true(tuner_rule_space_s(q.coding, q.plan.placement, q.plan.batch_size, q.plan.num_microbatches,
-                                           charges) <= p.step_s * (1 + 1e-9));
+                                           true) <= p.step_s * (1 + 1e-9));
             assert_true(sum_of_parts(cell, digits) <= p.step_s * (1 + 1e-9));
             subspaces++;
         }
@@ -464,7 +449,7 @@ static struct visited visit_below(const struct tuner_rule_cell *cell, double lim
 static struct tuner_rule_cell *price_below(struct question *q, double limit_s)
 {
     return tuner_rule_cell_price(&q->own, q->coding, q->plan.placement, q->plan.batch_size, q->plan.num_microbatches,
-                                 (struct tuner_charges){true, true}, limit_s);
+                                 true, limit_s);
 }
 
 /* A cell that was priced up to a limit holds every choice below it, as one without a limit does. */
@@ -492,47 +477,6 @@ static void limits_leave_what_is_below_them(struct base_arena *arena)
         end_question(&q);
     }
     assert_true(choices > 0);
-}
-
-/* A contraction that came the same way before is not worked out again: kernels take to the last bit what they take
- * without that, however their classes are sharded and whichever of them are open. */
-static void known_contractions_take_what_they_took(struct base_arena *arena)
-{
-    enum { TIMES = 12 };
-    struct base_random random;
-    int64_t asked = 0, worked_out = 0;
-    base_random_seed(&random, seed(907));
-    for (int cells = 0; cells < samples() / 10; cells++) {
-        struct question q;
-        if (!begin_question(&q, arena, &random)) {
-            end_question(&q);
-            continue;
-        }
-        code_question(&q);
-        unsigned char spec[TUNER_MOST_CLASSES][MODEL_MAX_RANK] = {{0}};
-        struct tuner_work work;
-        struct tuner_dot_memo memo = {.arena = &q.own};
-        tuner_work_begin(&work, q.relaxed, (const unsigned char(*)[MODEL_MAX_RANK])spec, q.plan.placement,
-                         q.plan.batch_size, q.plan.num_microbatches, (struct tuner_charges){true, true});
-        for (int i = 0; i < TIMES; i++) {
-            int digits[TUNER_MOST_DIGITS];
-            draw_digits(&q.rules, &random, digits);
-            for (int c = 0; c < q.relaxed->class_count; c++)
-                memcpy(spec[c], tuner_rules_spec_under(q.coding, c, digits), sizeof spec[c]);
-            work.exact = (uint64_t)base_random_next(&random) << 32 | base_random_next(&random);
-            tuner_work_size(&work, UINT64_MAX);
-            for (int k = 0; k < q.relaxed->kernel_count; k++) {
-                work.memo = NULL;
-                const double plain_s = tuner_work_kernel_s(&work, k);
-                work.memo = &memo;
-                assert_near(tuner_work_kernel_s(&work, k), plain_s, 0);
-                asked += q.relaxed->kernels[k].dot_count;
-            }
-        }
-        worked_out += memo.index.count;
-        end_question(&q);
-    }
-    assert_true(worked_out > 0 && worked_out < asked);
 }
 
 /* ---- searches ---- */
@@ -714,22 +658,13 @@ static void policies_by_tensor_equal_brute_force(struct base_arena *arena)
 }
 
 static const struct test tests[] = {
-    TEST(alike_rule_sets_have_one_prediction),
-    TEST(no_bound_is_above_the_simulator),
-    TEST(bounds_of_rules_are_never_undercut),
-    TEST(sums_over_both_axes_may_be_one),
-    TEST(sums_of_accumulators_may_be_narrow),
-    TEST(sums_may_be_whole_and_cut),
-    TEST(reductions_of_sharded_parameters_are_summed),
-    TEST(shards_move_in_every_microbatch),
-    TEST(products_have_the_rate_of_their_dtype),
-    TEST(propagation_shows_what_links_carry),
-    TEST(no_bound_of_a_subspace_is_above_its_plans),
-    TEST(searches_equal_brute_force),
-    TEST(no_rule_set_is_better_than_the_proven_best),
-    TEST(known_contractions_take_what_they_took),
-    TEST(policies_by_tensor_equal_brute_force),
-    TEST(what_recomputes_computes_and_sends_all),
+    TEST(alike_rule_sets_have_one_prediction),  TEST(no_bound_is_above_the_simulator),
+    TEST(bounds_of_rules_are_never_undercut),   TEST(sums_over_both_axes_may_be_one),
+    TEST(sums_of_accumulators_may_be_narrow),   TEST(sums_may_be_whole_and_cut),
+    TEST(shards_move_in_every_microbatch),      TEST(products_have_the_rate_of_their_dtype),
+    TEST(propagation_shows_what_links_carry),   TEST(no_bound_of_a_subspace_is_above_its_plans),
+    TEST(searches_equal_brute_force),           TEST(no_rule_set_is_better_than_the_proven_best),
+    TEST(policies_by_tensor_equal_brute_force), TEST(what_recomputes_computes_and_sends_all),
     TEST(limits_leave_what_is_below_them),
 };
 

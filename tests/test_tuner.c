@@ -456,8 +456,8 @@ static void bounds_hold_a_good_part_of_the_communication(struct base_arena *aren
         request.given[TUNER_MICROBATCHES] = given(arena, 1, "1");
         assert_ok(tuner_space_build(arena, cache, &request, &space, &error), &error);
         assert_ok(tuner_predict(&space, plan, &p, NULL, &error), &error);
-        double with_s = bound_of_plan(arena, &space, plan, (struct tuner_charges){true, true}).step_s,
-               without_s = bound_of_plan(arena, &space, plan, (struct tuner_charges){false, true}).step_s;
+        double with_s = bound_of_plan(arena, &space, plan, true).step_s,
+               without_s = bound_of_plan(arena, &space, plan, false).step_s;
         assert_true(with_s <= p.step_s * (1 + 1e-9));
         assert_true(p.communication_s > 0.05 * p.step_s);
         assert_true(with_s - without_s >= 0.3 * p.communication_s);
@@ -480,8 +480,7 @@ static void note_too_large(void *where, const struct tuner_looked *looked)
         t->ruled_out += looked->by_memory && looked->peak_bytes > t->capacity_bytes;
         return;
     }
-    const struct tuner_charges all = {true, true};
-    assert_true(bound_of_plan(t->arena, t->space, looked->plan, all).peak_bytes * (1 - 1e-9) <= t->capacity_bytes);
+    assert_true(bound_of_plan(t->arena, t->space, looked->plan, true).state_bytes * (1 - 1e-9) <= t->capacity_bytes);
     t->predicted++;
 }
 
@@ -1168,8 +1167,7 @@ static void rule_sets_come_apart(struct base_arena *arena)
     struct tuner_rule_space rules = tuner_rule_space_of(relaxed);
     assert_int_equal(rules.count, 4 * 3 * 5 * 3 * 3 * 3 * 3 * 3 * 2 * 2 * 2);
     assert_ok(tuner_code_rules(arena, &rules, relaxed, &plan, &coding, &error), &error);
-    struct tuner_rule_cell *cell = tuner_rule_cell_price(arena, coding, plan.placement, 16, 1,
-                                                         (struct tuner_charges){true, true}, (double)INFINITY);
+    struct tuner_rule_cell *cell = tuner_rule_cell_price(arena, coding, plan.placement, 16, 1, true, (double)INFINITY);
     struct tally tally = {(double)INFINITY, 0};
     tuner_rule_cell_visit(cell, (double)INFINITY, 1e18, add_to_tally, &tally);
     assert_int_equal(tally.count, tuner_count_rule_sets(coding, &plan.placement->axes, 16));

@@ -1,9 +1,7 @@
 /* From a relaxed program, rules and sizes to lower bounds on seconds and bytes. Each part is a minimum on its own:
  * - an operation's shards are no smaller than the mesh axes of its tensors' rules allow;
  * - a kernel takes its launch, plus the longer of its arithmetic and its bytes;
- * - a sum over a sharded label is reduced; a parameter needed in another sharding is moved; a reduction of a sharded
- *   parameter is summed over devices;
- * - allocations and frees of a step are in bound_memory.c. */
+ * - a sum over a sharded label is reduced; a parameter needed in another sharding is moved. */
 #include "tuner/bounds.h"
 
 #include <math.h>
@@ -294,7 +292,7 @@ static void price_choice(struct dot_search *search)
                  least_s = sim_matmul_s(&w->placement->profile, unpadded_flop / search->fastest);
     if (least_s * search->turns.each >= search->best_s) return;
     double s = work_s(search);
-    if (s < search->best_s && w->charges.links) s += links_s(w, search->dot, &search->choice, &search->turns);
+    if (s < search->best_s && w->links) s += links_s(w, search->dot, &search->choice, &search->turns);
     if (s < search->best_s) search->best_s = s;
 }
 
@@ -322,55 +320,6 @@ static void try_labels(struct dot_search *search, int axis)
     }
 }
 
-/* Everything that affects a contraction's price, besides what is constant for a work. */
-struct dot_key {
-    double bytes_s, operand_bytes[2];
-    int dot;
-    uint16_t allowed[SIM_MOST_AXES];      /* bit masks of labels_with */
-    signed char stands[2][SIM_MOST_AXES]; /* exact operands: the dimension of an axis; -1 */
-    unsigned char scattered, waiting;     /* axes that scatter the result; axes whose sums wait */
-};
-struct tuner_known_dot {
-    struct dot_key key;
-    double s;
-};
-
-static struct dot_key key_of(const struct dot_search *search)
-{
-    const struct tuner_work *w = search->w;
-    struct dot_key key;
-    memset(&key, 0, sizeof key); /* the comparison includes padding */
-    key.bytes_s = search->bytes_s;
-    key.dot = (int)(search->dot - w->o->dots);
-    for (int axis = 0; axis < search->choice.axis_count; axis++) {
-        key.allowed[axis] = (uint16_t)search->allowed[axis];
-        key.scattered |= (unsigned char)(is_scattered(w, search->dot, 1u << axis) << axis);
-        key.waiting |= (unsigned char)(waits(w, search->dot, 1u << axis) << axis);
-    }
-    for (int i = 0; i < search->dot->operand_count && w->charges.links; i++) {
-        const struct tuner_relaxed_operand *operand = &search->dot->operands[i];
-        const bool exact = w->exact >> operand->class & 1;
-        if (exact) key.operand_bytes[i] = w->bytes[operand->shape];
-        for (int axis = 0; axis < search->choice.axis_count; axis++)
-            key.stands[i][axis] = (signed char)(exact ? dim_with(w, operand, 1u << axis) : -1);
-    }
-    return key;
-}
-
-static double known_dot_s(struct tuner_dot_memo *memo, struct dot_search *search)
-{
-    const struct dot_key key = key_of(search);
-    const uint64_t hash = base_hash(BASE_HASH_START, &key, sizeof key);
-    unsigned at = (unsigned)hash;
-    for (int i; (i = base_index_next(&memo->index, hash, &at)) >= 0; at++)
-        if (!memcmp(&memo->known[i].key, &key, sizeof key)) return memo->known[i].s;
-    try_labels(search, 0);
-    memo->known = base_grown(memo->arena, memo->known, memo->index.count, &memo->capacity, sizeof *memo->known);
-    memo->known[memo->index.count] = (struct tuner_known_dot){key, search->best_s};
-    base_index_add(memo->arena, &memo->index, hash);
-    return search->best_s;
-}
-
 /* The price with the partitioner's actual choice. */
 static double done_s(struct dot_search *search, const struct tuner_done *done)
 {
@@ -395,37 +344,12 @@ static double dot_s(const struct tuner_work *w, const struct tuner_relaxed_dot *
                                 .best_s = INFINITY,
                                 .extents = 1,
                                 .choice.axis_count = w->placement->axes.count};
-    if (done && done->known && w->charges.links) return done_s(&search, done);
+    if (done && done->known && w->links) return done_s(&search, done);
     for (int axis = 0; axis < search.choice.axis_count; axis++)
         search.allowed[axis] = allowed_labels(w, dot, 1u << axis);
     for (int i = 0; i < dot->label_count; i++) search.extents *= w->local[dot->labels[i].size][0];
-    if (w->memo) return known_dot_s(w->memo, &search);
     try_labels(&search, 0);
     return search.best_s;
-}
-
-/* Devices sum their partial results. Whatever the bytes and the number of axes at once, the sum must at least start.
- * If the compiler combines sums, none is charged. */
-static double reduce_s(const struct tuner_work *w, const struct tuner_relaxed_reduce *reduce)
-{
-    const unsigned char *spec = w->spec[reduce->class];
-    unsigned axes = 0;
-    double least = INFINITY;
-    for (int dim = 0; dim < MODEL_MAX_RANK; dim++) axes |= reduce->dims >> dim & 1 ? spec[dim] : 0;
-    for (unsigned some = axes; some; some = (some - 1) & axes)
-        if (w->shards[some] > 1) least = fmin(least, collective_s(w, SIM_ALL_REDUCE, some, 0));
-    return isfinite(least) ? least : 0;
-}
-
-static double reduces_s(const struct tuner_work *w, const struct tuner_relaxed_kernel *kernel)
-{
-    const bool together = w->placement->profile.passes >> SIM_PASS_COMBINE_COLLECTIVES & 1;
-    double s = 0;
-    for (int i = 0; w->charges.links && !together && i < kernel->reduce_count; i++) {
-        const struct tuner_relaxed_reduce *reduce = &w->o->reduces[kernel->first_reduce + i];
-        if (w->exact >> reduce->class & 1) s += reduce_s(w, reduce);
-    }
-    return s;
 }
 
 double tuner_work_kernel_s(const struct tuner_work *w, int index)
@@ -443,28 +367,26 @@ double tuner_work_kernel_s(const struct tuner_work *w, int index)
         dots_s += dot_s(w, &w->o->dots[kernel->first_dot + i], kernel->dot_count == 1 ? bytes_s : 0, turns,
                         w->done ? &w->done[i] : NULL);
     if (kernel->dot_count != 1) dots_s = fmax(dots_s, bytes_s * turns.each);
-    return (dots_s + (sim_launches_s(profile, 1) + reduces_s(w, kernel)) * turns.each) * kernel->copies;
+    return (dots_s + sim_launches_s(profile, 1) * turns.each) * kernel->copies;
 }
 
 /* ---- both ---- */
 
 void tuner_work_begin(struct tuner_work *w, const struct tuner_relaxed_program *relaxed,
                       const unsigned char (*spec)[MODEL_MAX_RANK], const struct sim_placement *placement, int64_t batch,
-                      int64_t microbatches, struct tuner_charges charges)
+                      int64_t microbatches, bool links)
 {
     w->o = relaxed;
     w->spec = spec;
     w->exact = UINT64_MAX;
     w->placement = placement;
-    w->charges = charges;
-    w->charges.links = charges.links && !relaxed->hides_collectives;
+    w->links = links && !relaxed->hides_collectives;
     model_sizes(relaxed->config, batch, microbatches, relaxed->inputs_length, relaxed->targets_length, w->sizes);
     for (unsigned axes = 0; axes <= (topo_axes_all(&placement->axes) & SIM_ALL_AXES); axes++) {
         w->shards[axes] = topo_axes_product(&placement->axes, axes);
         for (int size = 0; size < MODEL_SIZE_COUNT; size++)
             w->local[size][axes] = (double)topo_shard_extent(&placement->axes, axes, w->sizes[size]);
     }
-    w->memo = NULL;
     w->done = NULL;
     for (int s = 0; s < relaxed->shape_count; s++) size_shape(w, s);
     size_unannotated(w);
@@ -477,20 +399,28 @@ void tuner_work_size(struct tuner_work *w, uint64_t classes)
     size_unannotated(w);
 }
 
+/* Persistent tensors of these classes, each with the shards of its own class. */
+double tuner_work_state_bytes(const struct tuner_work *w, uint64_t classes)
+{
+    double bytes = 0;
+    for (int i = 0; i < w->o->persistent_count; i++) {
+        const struct sim_shape *shape = &w->o->shapes[w->o->persistent_shapes[i]];
+        const int class = w->o->persistent_classes[i];
+        double own = (double)(w->sizes[shape->layers] * model_dtype_bytes(shape->dtype));
+        for (int d = 0; d < shape->rank; d++) own *= w->local[shape->dims[d]][w->spec[class][d]];
+        bytes += classes >> class & 1 ? own : 0;
+    }
+    return bytes;
+}
+
 struct tuner_bound tuner_bound_of(const struct tuner_relaxed_program *relaxed, const struct tuner_ruled *ruled,
                                   const struct sim_placement *placement, int64_t batch, int64_t microbatches,
-                                  struct tuner_charges charges, struct tuner_dot_memo *memo)
+                                  bool links)
 {
     struct tuner_work w;
-    struct tuner_bound bound = {0, 0};
-    tuner_work_begin(&w, relaxed, ruled->spec, placement, batch, microbatches, charges);
-    w.memo = memo;
+    struct tuner_bound bound = {0, placement->profile.constants[SIM_RESERVED_BYTES]};
+    tuner_work_begin(&w, relaxed, ruled->spec, placement, batch, microbatches, links);
     for (int k = 0; k < relaxed->kernel_count; k++) bound.step_s += tuner_work_kernel_s(&w, k);
-    bound.peak_bytes = tuner_work_peak_bytes(&w);
-    if (relaxed->least_memory) {
-        tuner_work_begin(&w, relaxed->least_memory, ruled->least, placement, batch, microbatches, charges);
-        double least = tuner_work_peak_bytes(&w);
-        if (least < bound.peak_bytes) bound.peak_bytes = least;
-    }
+    bound.state_bytes += tuner_work_state_bytes(&w, UINT64_MAX);
     return bound;
 }

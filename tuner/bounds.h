@@ -18,9 +18,9 @@ struct tuner_class {
     bool given;    /* rules shard a tensor of it directly; otherwise a partitioner does not see these rules */
 };
 
-/* How rules shard each class: in the relaxed program, and in the one with the least memory. */
+/* How rules shard each class. */
 struct tuner_ruled {
-    unsigned char spec[TUNER_MOST_CLASSES][MODEL_MAX_RANK], least[TUNER_MOST_CLASSES][MODEL_MAX_RANK];
+    unsigned char spec[TUNER_MOST_CLASSES][MODEL_MAX_RANK];
 };
 
 /* The role of a label in a contraction. */
@@ -51,13 +51,6 @@ struct tuner_relaxed_dot {
     struct tuner_relaxed_operand operands[2];
 };
 
-/* A reduction of the train state, or of a gradient or update, over some dimensions, for example Adafactor's means
- * and root mean squares. A device has only a partial result if mesh axes shard a reduced dimension. */
-struct tuner_relaxed_reduce {
-    int class;
-    unsigned dims; /* bit mask of the reduced dimensions */
-};
-
 /* The contraction of a kernel as the partitioner sees it. Equal kernels are stored once, but each copy has its own
  * contractions: propagation may treat tensors differently that rules shard alike. */
 struct tuner_relaxed_contraction {
@@ -72,7 +65,6 @@ struct tuner_relaxed_contraction {
 
 struct tuner_relaxed_kernel {
     int first_read, read_count, first_write, write_count, first_dot, dot_count; /* into lists of shapes, into dots */
-    int first_reduce, reduce_count;
     unsigned char trips[TUNER_MOST_TRIPS]; /* enum model_size of the enclosing loops */
     int copies;                            /* number of equal kernels */
     uint64_t classes;                      /* of all tensors that it touches */
@@ -94,27 +86,17 @@ struct tuner_relaxed_program {
     int kernel_count;
     int *reads, *writes;
     struct tuner_relaxed_dot *dots;
-    struct tuner_relaxed_reduce *reduces;
     struct tuner_relaxed_contraction *contractions; /* grouped by the original kernel, in order */
     int contraction_count;
-    struct sim_event *events;
-    int event_count;
     int *persistent_shapes, *persistent_classes, persistent_count;
-    bool executable, hides_collectives /* hides_collectives: computation overlaps them, so links cannot be charged */;
-    const struct tuner_relaxed_program
-        *least_memory;                 /* the compiler's fallback when memory is short; NULL: this program */
+    bool hides_collectives;            /* computation overlaps them, so links cannot be charged */
     const struct model_config *config; /* owned by the arena */
     enum model_dtype dtype;            /* of the plan; products may be cast to it or be wider */
     int64_t inputs_length, targets_length;
 };
 
 struct tuner_bound {
-    double step_s, peak_bytes;
-};
-
-/* Optional charges besides operations, launches and the train state. */
-struct tuner_charges {
-    bool links, lifetimes;
+    double step_s, state_bytes; /* state_bytes: of the train state and the batch, without saved tensors */
 };
 
 /* The label that each mesh axis shards in a contraction (-1: none), and the inverse. */
@@ -129,23 +111,13 @@ struct tuner_done {
     double moved_s;
 };
 
-/* A memo of contraction prices for a work whose classes are resharded many times. Its key holds everything that
- * affects the price (bounds.c), so results do not depend on it. */
-struct tuner_known_dot;
-struct tuner_dot_memo {
-    struct base_arena *arena;
-    struct tuner_known_dot *known;
-    int capacity;
-    struct base_index index;
-};
-
 /* A relaxed program with sizes and rates. */
 struct tuner_work {
     const struct tuner_relaxed_program *o;
     const unsigned char (*spec)[MODEL_MAX_RANK];
     uint64_t exact; /* bits of classes that the rules shard exactly like spec; others at most like it */
     const struct sim_placement *placement;
-    struct tuner_charges charges;
+    bool links; /* charged; besides operations and launches */
     int64_t sizes[MODEL_SIZE_COUNT];
     double shards[SIM_ALL_AXES + 1];         /* devices per group, for each set of mesh axes */
     double bytes[TUNER_MOST_SHAPES];         /* of a shape, with the rules' shards */
@@ -154,18 +126,14 @@ struct tuner_work {
     double least_bytes[TUNER_MOST_SHAPES];   /* of a tensor without annotation */
     unsigned least_axes[TUNER_MOST_SHAPES];
     double local[MODEL_SIZE_COUNT][SIM_ALL_AXES + 1]; /* local extent of a dimension that these axes shard */
-    struct tuner_dot_memo *memo;                      /* NULL: contractions are priced each time */
     const struct tuner_done *done; /* by contraction of the requested kernel; NULL: any way to do it */
 };
 
 void tuner_work_begin(struct tuner_work *work, const struct tuner_relaxed_program *relaxed,
                       const unsigned char (*spec)[MODEL_MAX_RANK], const struct sim_placement *placement, int64_t batch,
-                      int64_t microbatches, struct tuner_charges charges);
+                      int64_t microbatches, bool links);
 void tuner_work_size(struct tuner_work *work, uint64_t classes);       /* call after a change of the classes' spec */
 double tuner_work_kernel_s(const struct tuner_work *work, int kernel); /* all copies and repetitions */
-/* How many tensors of each shape are saved at the peak of saved bytes, in the first microbatch. */
-void tuner_work_saved(const struct tuner_work *work, double counts[TUNER_MOST_SHAPES]);
-double tuner_work_peak_bytes(const struct tuner_work *work);
 double tuner_work_state_bytes(const struct tuner_work *work, uint64_t classes); /* of persistent tensors */
 
 enum tuner_batch { TUNER_WHOLE_BATCH, TUNER_IN_MICROBATCHES };
@@ -178,17 +146,16 @@ enum base_status tuner_rule_class(const struct tuner_class *class, const struct 
 enum base_status tuner_rule_classes(const struct tuner_relaxed_program *relaxed, const struct model_rules *rules,
                                     const struct sim_plan *plan, struct tuner_ruled *out, struct base_error *error);
 /* A lower bound on every prediction of such a plan, for any submesh of the placement's shape. placement: link rates
- * are the best of those submeshes. memo: shared by plans that differ only in rules, or NULL. */
+ * are the best of those submeshes. */
 struct tuner_bound tuner_bound_of(const struct tuner_relaxed_program *relaxed, const struct tuner_ruled *ruled,
                                   const struct sim_placement *placement, int64_t batch, int64_t microbatches,
-                                  struct tuner_charges charges, struct tuner_dot_memo *memo);
+                                  bool links);
 /* propagated_bound.c: the same seconds with the actual propagation, which tells how each contraction is partitioned.
  * plan: a checked plan of the family; the relaxed program must be that of its rules. The sum may stop early once it
  * reaches limit_s. */
 enum base_status tuner_propagated_s(struct sim_cache *cache, const struct tuner_relaxed_program *relaxed,
                                     const struct tuner_ruled *ruled, const struct sim_placement *placement,
-                                    const struct sim_plan *plan, int64_t batch, int64_t microbatches,
-                                    struct tuner_charges charges, double limit_s, double *out,
-                                    struct base_error *error);
+                                    const struct sim_plan *plan, int64_t batch, int64_t microbatches, bool links,
+                                    double limit_s, double *out, struct base_error *error);
 
 #endif

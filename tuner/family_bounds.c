@@ -1,4 +1,4 @@
-/* Bounds of families and of their cells. Relaxed programs and their shardings are built once. */
+/* Bounds of families. Relaxed programs and their shardings are built once. */
 #include "tuner/search.h"
 
 #include <math.h>
@@ -36,48 +36,6 @@ static enum base_status find_ruled(struct search *s, int group, enum tuner_batch
     return BASE_OK;
 }
 
-/* Shards each class as much as any rule set of the cell does. */
-static enum base_status find_any(struct search *s, int first, enum tuner_batch batch,
-                                 const struct tuner_relaxed_program **relaxed, const struct tuner_ruled **out)
-{
-    struct tuner_ruled **slot = &s->any[2 * first + (batch == TUNER_IN_MICROBATCHES)];
-    const struct tuner_ruled *ruled;
-    if (!*slot) {
-        struct tuner_ruled *any = base_new(s->space->arena, struct tuner_ruled, 1);
-        for (int group = first; group < s->cell_end[first]; group++) {
-            BASE_TRY(find_ruled(s, group, batch, relaxed, &ruled));
-            for (int c = 0; c < TUNER_MOST_CLASSES; c++)
-                for (int d = 0; d < MODEL_MAX_RANK; d++) any->spec[c][d] |= ruled->spec[c][d];
-        }
-        *slot = any;
-    }
-    *out = *slot;
-    return find_ruled(s, first, batch, relaxed, &ruled);
-}
-
-enum base_status tuner_search_add_cell(struct search *s, int first, int microbatches)
-{
-    const struct tuner_relaxed_program *relaxed;
-    const struct tuner_ruled *any;
-    int64_t n = tuner_search_microbatch_count(s, first, microbatches);
-    BASE_TRY(find_any(s, first, n > 1 ? TUNER_IN_MICROBATCHES : TUNER_WHOLE_BATCH, &relaxed, &any));
-    double bound_s = tuner_relaxed_s(relaxed, any->spec, &s->best_links[s->space->groups[first].shape],
-                                     tuner_search_batch_size(s, first), n, s->charges);
-    tuner_search_push(s, (struct node){.bound = tuner_search_cost_of(s, first, bound_s) * (1 - slack),
-                                       .kind = CELL,
-                                       .group = first,
-                                       .microbatches = microbatches});
-    return BASE_OK;
-}
-
-/* One plan represents many that save less of the forward pass, so only the state's memory is certain. */
-struct tuner_charges tuner_search_charges(const struct search *s, int variant)
-{
-    struct tuner_charges charges = s->charges;
-    if (tuner_variant_is_saved(s->space, variant)) charges.lifetimes = false;
-    return charges;
-}
-
 enum base_status tuner_search_bound_family(struct search *s, int group, int microbatches, struct node *node)
 {
     int64_t n = tuner_search_microbatch_count(s, group, microbatches);
@@ -86,11 +44,10 @@ enum base_status tuner_search_bound_family(struct search *s, int group, int micr
     *node = (struct node){.kind = FAMILY, .group = group, .microbatches = microbatches};
     if (!s->use_bounds) return BASE_OK;
     BASE_TRY(find_ruled(s, group, n > 1 ? TUNER_IN_MICROBATCHES : TUNER_WHOLE_BATCH, &relaxed, &ruled));
-    struct tuner_bound bound =
-        tuner_bound_of(relaxed, ruled, &s->best_links[s->space->groups[group].shape], tuner_search_batch_size(s, group),
-                       n, tuner_search_charges(s, s->space->groups[group].variant), NULL);
+    struct tuner_bound bound = tuner_bound_of(relaxed, ruled, &s->best_links[s->space->groups[group].shape],
+                                              tuner_search_batch_size(s, group), n, s->links);
     node->bound = tuner_search_cost_of(s, group, bound.step_s) * (1 - slack);
-    node->peak_bytes = bound.peak_bytes * (1 - slack);
+    node->peak_bytes = bound.state_bytes * (1 - slack);
     return BASE_OK;
 }
 
@@ -103,7 +60,7 @@ enum base_status tuner_search_bound_propagated(struct search *s, struct node *no
     struct sim_plan_text text = tuner_plan_text(s->space, (struct tuner_plan){node->group, 0, node->microbatches, 0});
     double step_s;
     node->propagated = true;
-    if (!s->use_bounds || !s->charges.links || tuner_variant_is_saved(s->space, s->space->groups[node->group].variant))
+    if (!s->use_bounds || !s->links || tuner_variant_is_saved(s->space, s->space->groups[node->group].variant))
         return BASE_OK;
     BASE_TRY(
         sim_plan_check(s->space->cache, s->space->arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, s->error));
@@ -111,7 +68,7 @@ enum base_status tuner_search_bound_propagated(struct search *s, struct node *no
                                        n > 1 ? TUNER_IN_MICROBATCHES : TUNER_WHOLE_BATCH, &relaxed));
     BASE_TRY(tuner_rule_classes(relaxed, plan.rules, &plan, &ruled, s->error));
     BASE_TRY(tuner_propagated_s(s->space->cache, relaxed, &ruled, &s->best_links[s->space->groups[node->group].shape],
-                                &plan, tuner_search_batch_size(s, node->group), n, s->charges,
+                                &plan, tuner_search_batch_size(s, node->group), n, s->links,
                                 tuner_search_slow_s(s, node->group), &step_s, s->error));
     node->bound = fmax(node->bound, tuner_search_cost_of(s, node->group, step_s) * (1 - slack));
     return BASE_OK;

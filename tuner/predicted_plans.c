@@ -29,8 +29,7 @@ static void audit(struct search *s, const struct node *node, const struct tuner_
     s->result->bound_violations++;
     if (s->space->stages) return; /* they have one kind of bounds: the answer says that it is not proven */
     s->restart = true;
-    if (time && s->charges.links) s->charges.links = false;
-    else if (memory && s->charges.lifetimes) s->charges.lifetimes = false;
+    if (time && s->links) s->links = false;
     else s->use_bounds = false;
 }
 
@@ -178,11 +177,11 @@ enum base_status tuner_search_place_shape(struct search *s, int group)
     s->limit_bytes = (1 - s->options->headroom_frac) * best->profile.constants[SIM_CAPACITY_BYTES];
     /* On a mesh of three or more axes, several may move in one collective, which may be faster than one axis at a
      * time. */
-    if (shape->axes.count > 2) s->charges.links = false;
-    /* Overlapped collectives may cost nothing, and their timing decides what is in memory at the same time. */
-    if (sim_asynchronous_kinds(best->profile.passes)) s->charges = (struct tuner_charges){false, false};
+    if (shape->axes.count > 2) s->links = false;
+    /* Overlapped collectives may cost nothing. */
+    if (sim_asynchronous_kinds(best->profile.passes)) s->links = false;
     /* Link-by-link simulation gives no provable relation between the costs of two collectives. */
-    if (sim_asks_links(best)) s->charges.links = false;
+    if (sim_asks_links(best)) s->links = false;
     return BASE_OK;
 }
 

@@ -127,13 +127,13 @@ static double layers_s(struct propagated *p, const struct tuner_relaxed_contract
 
 enum base_status tuner_propagated_s(struct sim_cache *cache, const struct tuner_relaxed_program *relaxed,
                                     const struct tuner_ruled *ruled, const struct sim_placement *placement,
-                                    const struct sim_plan *plan, int64_t batch, int64_t microbatches,
-                                    struct tuner_charges charges, double limit_s, double *out, struct base_error *error)
+                                    const struct sim_plan *plan, int64_t batch, int64_t microbatches, bool links,
+                                    double limit_s, double *out, struct base_error *error)
 {
     struct propagated p = {.cache = cache, .relaxed = relaxed, .keeps_shards = sim_keeps_shards(plan)};
     double s = 0;
     BASE_TRY(sim_propagated_shardings(cache, plan, &p.shardings, error));
-    tuner_work_begin(&p.work, relaxed, ruled->spec, placement, batch, microbatches, charges);
+    tuner_work_begin(&p.work, relaxed, ruled->spec, placement, batch, microbatches, links);
     p.extents = (struct sim_extents){p.work.sizes, &placement->axes, NULL};
     for (int i = 0; i < relaxed->contraction_count && s < limit_s;
          i += relaxed->kernels[relaxed->contractions[i].kernel].dot_count)

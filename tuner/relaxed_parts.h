@@ -32,8 +32,6 @@ enum base_status tuner_find_classes(struct drafter *d, const struct sim_plan *pl
 /* relaxed_sums.c: finds contractions whose results are added, and the representative of each sum. */
 void tuner_find_sums(struct drafter *d);
 int tuner_find_sum(const struct drafter *d, int tensor);
-/* Adds the reductions of the train state in a kernel of the program to the relaxed kernel. */
-void tuner_draft_reduces(struct drafter *d, int from, struct tuner_relaxed_kernel *kernel);
 
 /* relaxed_contractions.c: adds the contractions of the latest kernel, which is, or equals, this kernel of the
  * relaxed program. */

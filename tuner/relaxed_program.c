@@ -1,5 +1,5 @@
 /* The relaxed program: the program of one device, as bounds need it. The simulator prices the same program on a mesh
- * of one device: kernels with bytes read and written, contractions, and the order of allocations. */
+ * of one device: kernels with bytes read and written, and contractions. */
 #include "tuner/relaxed_parts.h"
 
 #include <string.h>
@@ -110,13 +110,6 @@ static void find_summed(struct drafter *d, const struct sim_plan *plan)
     }
 }
 
-static int narrow_gradient(const struct drafter *d, int shape)
-{
-    for (int v = 0; v < d->s->value_count; v++)
-        if (d->narrow[v] >= 0 && d->s->values[v].shape == shape) return d->narrow[v];
-    return shape;
-}
-
 static void copy_shapes(struct drafter *d)
 {
     const struct sim_sharded *s = d->s;
@@ -140,13 +133,6 @@ static void copy_shapes(struct drafter *d)
         for (int j = 0; j < s->shape_count; j++)
             if (s->shapes[i].layers != MODEL_ONE && !memcmp(&s->shapes[j], &one, sizeof one))
                 out->shape_classes[i] |= out->shape_classes[j], out->shape_followers[i] |= out->shape_followers[j];
-    }
-    out->event_count = s->event_count;
-    out->events = base_new(d->arena, struct sim_event, s->event_count + 1);
-    for (int i = 0; i < s->event_count; i++) {
-        out->events[i] = s->events[i];
-        if (s->events[i].category == MODEL_GRADIENT && s->events[i].sign)
-            out->events[i].shape = narrow_gradient(d, s->events[i].shape);
     }
 }
 
@@ -248,15 +234,12 @@ static bool same_kernel(const struct tuner_relaxed_program *o, const struct tune
                         const struct tuner_relaxed_kernel *b)
 {
     if (a->read_count != b->read_count || a->write_count != b->write_count || a->dot_count != b->dot_count ||
-        a->reduce_count != b->reduce_count || memcmp(a->trips, b->trips, sizeof a->trips) != 0 ||
-        a->classes != b->classes)
+        memcmp(a->trips, b->trips, sizeof a->trips) != 0 || a->classes != b->classes)
         return false;
     return !memcmp(o->reads + a->first_read, o->reads + b->first_read, (size_t)a->read_count * sizeof *o->reads) &&
            !memcmp(o->writes + a->first_write, o->writes + b->first_write,
                    (size_t)a->write_count * sizeof *o->writes) &&
-           !memcmp(o->dots + a->first_dot, o->dots + b->first_dot, (size_t)a->dot_count * sizeof *o->dots) &&
-           !memcmp(o->reduces + a->first_reduce, o->reduces + b->first_reduce,
-                   (size_t)a->reduce_count * sizeof *o->reduces);
+           !memcmp(o->dots + a->first_dot, o->dots + b->first_dot, (size_t)a->dot_count * sizeof *o->dots);
 }
 
 static void find_trips(const struct sim_sharded *s, int loop, unsigned char trips[TUNER_MOST_TRIPS])
@@ -336,10 +319,9 @@ static void draft_kernels(struct drafter *d)
 {
     const struct sim_sharded *s = d->s;
     struct tuner_relaxed_program *out = d->out;
-    int dot_count = 0, read_count = 0, write_count = 0, reduce_count = 0;
+    int dot_count = 0, read_count = 0, write_count = 0;
     out->kernels = base_new(d->arena, struct tuner_relaxed_kernel, s->kernel_count + 1);
     out->dots = base_new(d->arena, struct tuner_relaxed_dot, s->dot_count + 1);
-    out->reduces = base_new(d->arena, struct tuner_relaxed_reduce, s->op_count + 1);
     out->contractions = base_new(d->arena, struct tuner_relaxed_contraction, s->dot_count + 1);
     d->dot_ops = base_new(d->arena, const struct sim_op *, s->dot_count + 1);
     out->reads = base_new(d->arena, int, s->read_count + 1);
@@ -353,7 +335,6 @@ static void draft_kernels(struct drafter *d)
                                                 .first_write = write_count,
                                                 .write_count = from->write_count,
                                                 .first_dot = dot_count,
-                                                .first_reduce = reduce_count,
                                                 .copies = 1};
         find_trips(s, from->loop, kernel->trips);
         for (int i = 0; i < reads; i++) out->reads[read_count + i] = s->reads[from->first_read + i];
@@ -362,7 +343,6 @@ static void draft_kernels(struct drafter *d)
         for (int i = 0; i < from->write_count; i++) kernel->classes |= classes_of(out, out->writes[write_count + i]);
         narrow_kernel(d, k, kernel);
         draft_dots(d, from, kernel);
-        tuner_draft_reduces(d, k, kernel);
         int same = 0;
         while (same < out->kernel_count && !same_kernel(out, &out->kernels[same], kernel)) same++;
         tuner_draft_contractions(d, same);
@@ -372,13 +352,14 @@ static void draft_kernels(struct drafter *d)
         }
         out->kernel_count++;
         read_count += kernel->read_count, write_count += kernel->write_count, dot_count += kernel->dot_count;
-        reduce_count += kernel->reduce_count;
     }
 }
 
-static enum base_status draft(struct base_arena *arena, struct sim_cache *cache, const struct sim_plan *plan,
-                              enum tuner_batch batch, struct tuner_relaxed_program *out, struct base_error *error)
+enum base_status tuner_relaxed_program_build(struct base_arena *arena, struct sim_cache *cache,
+                                             const struct sim_plan *plan, enum tuner_batch batch,
+                                             const struct tuner_relaxed_program **relaxed, struct base_error *error)
 {
+    struct tuner_relaxed_program *out = base_new(arena, struct tuner_relaxed_program, 1);
     int64_t sizes[MODEL_SIZE_COUNT];
     struct sim_placement *one = base_new(arena, struct sim_placement, 1);
     struct sim_plan alone = *plan;
@@ -414,28 +395,9 @@ static enum base_status draft(struct base_arena *arena, struct sim_cache *cache,
     *config = *plan->config;
     out->config = config;
     out->dtype = plan->options.dtype;
-    out->executable = sim_is_executed(plan);
     out->hides_collectives = sim_hides_collectives(plan);
     out->inputs_length = plan->inputs_length;
     out->targets_length = plan->targets_length;
-    return BASE_OK;
-}
-
-/* The compiler may rematerialise what does not fit, as XLA does. It cannot save less than full rematerialisation. */
-enum base_status tuner_relaxed_program_build(struct base_arena *arena, struct sim_cache *cache,
-                                             const struct sim_plan *plan, enum tuner_batch batch,
-                                             const struct tuner_relaxed_program **out, struct base_error *error)
-{
-    struct tuner_relaxed_program *relaxed = base_new(arena, struct tuner_relaxed_program, 1);
-    BASE_TRY(draft(arena, cache, plan, batch, relaxed, error));
-    if ((plan->placement->profile.passes & SIM_PASS_BIT(SIM_PASS_REMATERIALIZE)) &&
-        plan->options.remat == MODEL_REMAT_NONE) {
-        struct tuner_relaxed_program *least = base_new(arena, struct tuner_relaxed_program, 1);
-        struct sim_plan full = *plan;
-        full.options.remat = MODEL_REMAT_FULL;
-        BASE_TRY(draft(arena, cache, &full, batch, least, error));
-        relaxed->least_memory = least;
-    }
-    *out = relaxed;
+    *relaxed = out;
     return BASE_OK;
 }

@@ -1,5 +1,4 @@
-/* Sums over devices: partial results of contractions, which may be added before, and reductions of tensors with the
- * rules' sharding. */
+/* Sums over devices: partial results of contractions, which may be added before. */
 #include "tuner/relaxed_parts.h"
 
 #include <string.h>
@@ -37,28 +36,5 @@ void tuner_find_sums(struct drafter *d)
             d->sum[out] = out;
             for (int j = 0; j < op->input_count; j++) join_sums(d, op->inputs[j], out);
         }
-    }
-}
-
-/* Parameters, state, and gradients and updates with the same dimensions. */
-static bool stands_as_ruled(const struct drafter *d, int tensor)
-{
-    const struct model_tensor *root = tuner_tensor_at(d, d->root[tensor]);
-    return root->block < 0 && !strcmp(tuner_tensor_at(d, tensor)->labels, root->labels) &&
-           !d->out->classes[d->class_of[d->root[tensor]]].zero;
-}
-
-void tuner_draft_reduces(struct drafter *d, int from, struct tuner_relaxed_kernel *kernel)
-{
-    for (int i = 0; i < d->s->op_count; i++) {
-        const struct model_op *op = d->s->ops[i].op;
-        if (d->s->ops[i].kind != SIM_COMPUTE || d->s->ops[i].kernel != from || op->kind != MODEL_REDUCE ||
-            !stands_as_ruled(d, op->inputs[0]))
-            continue;
-        struct tuner_relaxed_reduce *reduce = &d->out->reduces[kernel->first_reduce + kernel->reduce_count++];
-        *reduce = (struct tuner_relaxed_reduce){.class = d->class_of[d->root[op->inputs[0]]]};
-        for (int dim = 0; op->input_labels[0][dim]; dim++)
-            if (!strchr(op->output_labels, op->input_labels[0][dim])) reduce->dims |= 1u << dim;
-        kernel->classes |= UINT64_C(1) << reduce->class;
     }
 }

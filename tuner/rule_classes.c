@@ -35,19 +35,11 @@ enum base_status tuner_rule_class(const struct tuner_class *class, const struct 
     return BASE_OK;
 }
 
-static enum base_status shard_classes(const struct tuner_relaxed_program *relaxed, const struct model_rules *rules,
-                                      const struct sim_plan *plan, unsigned char (*specs)[MODEL_MAX_RANK],
-                                      struct base_error *error)
-{
-    for (int c = 0; c < relaxed->class_count; c++)
-        BASE_TRY(tuner_rule_class(&relaxed->classes[c], rules, plan, specs[c], error));
-    return BASE_OK;
-}
-
 enum base_status tuner_rule_classes(const struct tuner_relaxed_program *relaxed, const struct model_rules *rules,
                                     const struct sim_plan *plan, struct tuner_ruled *out, struct base_error *error)
 {
     memset(out, 0, sizeof *out);
-    BASE_TRY(shard_classes(relaxed, rules, plan, out->spec, error));
-    return relaxed->least_memory ? shard_classes(relaxed->least_memory, rules, plan, out->least, error) : BASE_OK;
+    for (int c = 0; c < relaxed->class_count; c++)
+        BASE_TRY(tuner_rule_class(&relaxed->classes[c], rules, plan, out->spec[c], error));
+    return BASE_OK;
 }

@@ -28,7 +28,6 @@ struct tuner_coding {
     struct component components[TUNER_MOST_COMPONENTS];
     int component_count, context_count;
     int *alike[TUNER_MOST_COMPONENTS]; /* by context and option: the first option with equal specs */
-    const struct tuner_coding *least;  /* of the program with the least memory, or NULL */
 };
 
 int tuner_rules_count_of(const struct tuner_rule_space *space, unsigned scope);

@@ -251,18 +251,6 @@ static enum base_status find_components(struct base_arena *arena, struct tuner_c
     return BASE_OK;
 }
 
-static enum base_status code_relaxed(struct base_arena *arena, const struct tuner_rule_space *space,
-                                     const struct tuner_relaxed_program *relaxed, const struct sim_plan *plan,
-                                     struct tuner_coding **out, struct base_error *error)
-{
-    struct tuner_coding *coding = base_new(arena, struct tuner_coding, 1);
-    coding->space = space;
-    coding->o = relaxed;
-    for (int c = 0; c < relaxed->class_count; c++) BASE_TRY(code_class(arena, coding, c, plan, error));
-    *out = coding;
-    return BASE_OK;
-}
-
 const unsigned char *tuner_rules_spec_under(const struct tuner_coding *coding, int c, const int *digits)
 {
     return coding->classes[c].spec[tuner_rules_number_of(coding->space, coding->classes[c].scope, digits)];
@@ -272,13 +260,12 @@ const unsigned char *tuner_rules_spec_under(const struct tuner_coding *coding, i
  * program and prediction are the same. */
 static bool are_alike(const struct tuner_coding *coding, unsigned scope, const int *digits, const int *other)
 {
-    for (const struct tuner_coding *of = coding; of; of = of->least)
-        for (int c = 0; c < of->o->class_count; c++) {
-            bool asked = of->o->classes[c].given && of->classes[c].scope & scope;
-            if (asked && memcmp(tuner_rules_spec_under(of, c, digits), tuner_rules_spec_under(of, c, other),
-                                MODEL_MAX_RANK) != 0)
-                return false;
-        }
+    for (int c = 0; c < coding->o->class_count; c++) {
+        const bool asked = coding->o->classes[c].given && coding->classes[c].scope & scope;
+        if (asked && memcmp(tuner_rules_spec_under(coding, c, digits), tuner_rules_spec_under(coding, c, other),
+                            MODEL_MAX_RANK) != 0)
+            return false;
+    }
     return true;
 }
 
@@ -286,13 +273,10 @@ void tuner_rules_given(const struct tuner_coding *coding, unsigned live, const i
                        struct tuner_rules_given *out)
 {
     memset(out, 0, sizeof *out);
-    for (int i = 0; i < 2; i++) {
-        const struct tuner_coding *of = i ? coding->least : coding;
-        for (int c = 0; of && c < of->o->class_count; c++) {
-            const unsigned char *spec = tuner_rules_spec_under(of, c, digits);
-            for (int d = 0; of->o->classes[c].given && d < MODEL_MAX_RANK; d++)
-                out->spec[i][c][d] = spec[d] & (unsigned char)live;
-        }
+    for (int c = 0; c < coding->o->class_count; c++) {
+        const unsigned char *spec = tuner_rules_spec_under(coding, c, digits);
+        for (int d = 0; coding->o->classes[c].given && d < MODEL_MAX_RANK; d++)
+            out->spec[c][d] = spec[d] & (unsigned char)live;
     }
 }
 
@@ -327,13 +311,11 @@ enum base_status tuner_code_rules(struct base_arena *arena, const struct tuner_r
                                   const struct tuner_relaxed_program *relaxed, const struct sim_plan *plan,
                                   const struct tuner_coding **out, struct base_error *error)
 {
-    struct tuner_coding *coding, *least;
-    BASE_TRY(code_relaxed(arena, space, relaxed, plan, &coding, error));
+    struct tuner_coding *coding = base_new(arena, struct tuner_coding, 1);
+    coding->space = space;
+    coding->o = relaxed;
+    for (int c = 0; c < relaxed->class_count; c++) BASE_TRY(code_class(arena, coding, c, plan, error));
     BASE_TRY(find_components(arena, coding, error));
-    if (relaxed->least_memory) {
-        BASE_TRY(code_relaxed(arena, space, relaxed->least_memory, plan, &least, error));
-        coding->least = least;
-    }
     find_all_alike(arena, coding);
     *out = coding;
     return BASE_OK;

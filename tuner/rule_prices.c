@@ -7,57 +7,63 @@
 
 /* ---- prices ---- */
 
-double tuner_rule_space_s(const struct tuner_coding *coding, const struct sim_placement *placement, int64_t batch,
-                          int64_t microbatches, struct tuner_charges charges)
+static struct tuner_table new_table(struct base_arena *arena, const struct tuner_coding *coding)
 {
-    return tuner_relaxed_s(coding->o, coding->any, placement, batch, microbatches, charges);
+    struct tuner_table table = {.context_count = coding->context_count, .component_count = coding->component_count};
+    table.context_s = base_new(arena, double, table.context_count);
+    table.context_bytes = base_new(arena, double, table.context_count);
+    for (int c = 0; c < table.component_count; c++) {
+        const int64_t count = (int64_t)table.context_count * coding->components[c].option_count;
+        table.option_counts[c] = coding->components[c].option_count;
+        table.option_s[c] = base_new(arena, double, count);
+        table.option_bytes[c] = base_new(arena, double, count);
+    }
+    return table;
+}
+
+double tuner_rule_space_s(const struct tuner_coding *coding, const struct sim_placement *placement, int64_t batch,
+                          int64_t microbatches, bool links)
+{
+    struct tuner_work w;
+    double s = 0;
+    tuner_work_begin(&w, coding->o, coding->any, placement, batch, microbatches, links);
+    w.exact = 0;
+    for (int k = 0; k < coding->o->kernel_count; k++) s += tuner_work_kernel_s(&w, k);
+    return s;
 }
 
 /* A relaxed program with some digits fixed. */
-struct view {
+struct pricer {
     const struct tuner_coding *coding;
     struct tuner_work work;
     unsigned char spec[TUNER_MOST_CLASSES][MODEL_MAX_RANK];
-};
-
-struct pricer {
-    const struct tuner_coding *coding;
-    struct view timed, weighed; /* weighed: the program with the least memory, if there is one */
-    struct tuner_dot_memo memo;
-    double saved[TUNER_MOST_SHAPES];
     int digits[TUNER_MOST_DIGITS];
     const struct topo_axes *mesh;
     int *longest_first; /* kernels */
 };
 
 /* Classes with all digits fixed get exactly their shards; others those of any choice of the open digits. */
-static void settle(struct view *v, unsigned settled, unsigned touched, const int *digits)
+static void settle(struct pricer *p, unsigned settled, unsigned touched)
 {
-    const struct tuner_coding *coding = v->coding;
+    const struct tuner_coding *coding = p->coding;
     uint64_t changed = 0;
     for (int c = 0; c < coding->o->class_count; c++) {
         const struct coded_class *class = &coding->classes[c];
         if (touched && !(class->scope & touched)) continue;
         changed |= UINT64_C(1) << c;
         unsigned open = class->scope & ~settled;
-        if (open) v->work.exact &= ~(UINT64_C(1) << c);
-        else v->work.exact |= UINT64_C(1) << c;
+        if (open) p->work.exact &= ~(UINT64_C(1) << c);
+        else p->work.exact |= UINT64_C(1) << c;
         int all[TUNER_MOST_DIGITS], count = tuner_rules_count_of(coding->space, open);
-        memcpy(all, digits, sizeof all);
-        memset(v->spec[c], 0, sizeof v->spec[c]);
+        memcpy(all, p->digits, sizeof all);
+        memset(p->spec[c], 0, sizeof p->spec[c]);
         for (int i = 0; i < count; i++) {
             tuner_rules_put_digits(coding->space, open, i, all);
             const unsigned char *spec = tuner_rules_spec_under(coding, c, all);
-            for (int d = 0; d < MODEL_MAX_RANK; d++) v->spec[c][d] |= spec[d];
+            for (int d = 0; d < MODEL_MAX_RANK; d++) p->spec[c][d] |= spec[d];
         }
     }
-    tuner_work_size(&v->work, changed);
-}
-
-static void settle_both(struct pricer *p, unsigned settled, unsigned touched)
-{
-    settle(&p->timed, settled, touched, p->digits);
-    if (p->coding->least) settle(&p->weighed, settled, touched, p->digits);
+    tuner_work_size(&p->work, changed);
 }
 
 /* Time of the context's kernels (scope 0) or a component's. The sum may stop once it reaches limit_s. */
@@ -68,7 +74,7 @@ static double kernels_s(const struct pricer *p, unsigned scope, double limit_s)
     for (int i = 0; i < coding->o->kernel_count && s < limit_s; i++) {
         const int k = p->longest_first[i];
         unsigned own = coding->kernel_scopes[k] & ~coding->context_scope;
-        if (scope ? own & scope : !own) s += tuner_work_kernel_s(&p->timed.work, k);
+        if (scope ? own & scope : !own) s += tuner_work_kernel_s(&p->work, k);
     }
     return s;
 }
@@ -91,37 +97,20 @@ static void order_kernels(struct base_arena *arena, struct pricer *p)
     const int count = p->coding->o->kernel_count;
     struct kernel_time *times = base_new(arena, struct kernel_time, count + 1);
     p->longest_first = base_new(arena, int, count + 1);
-    for (int k = 0; k < count; k++) times[k] = (struct kernel_time){k, tuner_work_kernel_s(&p->timed.work, k)};
+    for (int k = 0; k < count; k++) times[k] = (struct kernel_time){k, tuner_work_kernel_s(&p->work, k)};
     qsort(times, (size_t)count, sizeof *times, by_time);
     for (int k = 0; k < count; k++) p->longest_first[k] = times[k].kernel;
 }
 
-static unsigned scope_of_shape(const struct tuner_coding *coding, int shape)
-{
-    uint64_t classes = coding->o->shape_classes[shape] | coding->o->shape_followers[shape];
-    unsigned scope = 0;
-    for (int c = 0; c < coding->o->class_count; c++)
-        if (classes >> c & 1) scope |= coding->classes[c].scope;
-    return scope;
-}
-
-/* Bytes of state and saved tensors of the context (scope 0), or of a single component. */
+/* Bytes of the train state in the context (scope 0) or in a single component. */
 static double bytes_of(const struct pricer *p, unsigned scope)
 {
-    const struct view *w = p->coding->least ? &p->weighed : &p->timed;
-    unsigned context = p->coding->context_scope;
     uint64_t classes = 0;
-    double bytes = 0;
     for (int c = 0; c < p->coding->o->class_count; c++) {
-        unsigned own = p->coding->classes[c].scope & ~context;
+        const unsigned own = p->coding->classes[c].scope & ~p->coding->context_scope;
         if (scope ? own & scope : !own) classes |= UINT64_C(1) << c;
     }
-    for (int s = 0; s < w->coding->o->shape_count; s++) {
-        if (!(p->saved[s] > 0)) continue;
-        unsigned own = scope_of_shape(w->coding, s) & ~context;
-        if (scope ? own && !(own & ~scope) : !own) bytes += p->saved[s] * w->work.least_bytes[s];
-    }
-    return bytes + tuner_work_state_bytes(&p->timed.work, classes);
+    return tuner_work_state_bytes(&p->work, classes);
 }
 
 /* One component in one context: the useful time limit of its options, and the fastest of them. */
@@ -139,10 +128,9 @@ static void price_option(struct component_search *search, int option)
     const struct component *component = &p->coding->components[search->j];
     const int at = search->context * component->option_count + option;
     const unsigned settled = p->coding->context_scope | component->scope;
-    settle(&p->timed, settled, component->scope, p->digits);
+    settle(p, settled, component->scope);
     const double s = kernels_s(p, component->scope, search->limit_s);
     if (s >= search->limit_s) return;
-    if (p->coding->least) settle(&p->weighed, settled, component->scope, p->digits);
     search->cell->table.option_s[search->j][at] = s;
     search->cell->table.option_bytes[search->j][at] = bytes_of(p, component->scope);
     search->least_s = fmin(search->least_s, s);
@@ -161,7 +149,7 @@ static double price_component(struct pricer *p, struct tuner_rule_cell *cell, in
         cell->equals[j][context * component->option_count + alike]++;
         if (alike == i) price_option(&search, i);
     }
-    settle_both(p, p->coding->context_scope, component->scope);
+    settle(p, p->coding->context_scope, component->scope);
     return search.least_s;
 }
 
@@ -179,7 +167,7 @@ static void order_components(const struct tuner_coding *coding, int order[TUNER_
 static void price_context(struct pricer *p, struct tuner_rule_cell *cell, int context, int64_t batch, double limit_s)
 {
     const struct tuner_coding *coding = p->coding;
-    const double *c = p->timed.work.placement->profile.constants;
+    const double *c = p->work.placement->profile.constants;
     int order[TUNER_MOST_COMPONENTS];
     memset(p->digits, 0, sizeof p->digits);
     tuner_rules_put_digits(coding->space, coding->context_scope, context, p->digits);
@@ -187,7 +175,7 @@ static void price_context(struct pricer *p, struct tuner_rule_cell *cell, int co
     if (!tuner_rules_batch_divides(coding, p->digits, p->mesh, batch) ||
         !tuner_rules_all_divide(coding, 0, TUNER_AXES_IN_CONTEXT, p->digits, p->mesh))
         return;
-    settle_both(p, coding->context_scope, 0);
+    settle(p, coding->context_scope, 0);
     const double own_s = kernels_s(p, 0, limit_s), bytes = bytes_of(p, 0) + c[SIM_RESERVED_BYTES];
     /* The time left for the components. None is counted before it is priced: with open digits a kernel's bound may
      * exceed its time with some digits fixed. */
@@ -200,39 +188,21 @@ static void price_context(struct pricer *p, struct tuner_rule_cell *cell, int co
     cell->table.context_bytes[context] = bytes;
 }
 
-static void open_view(struct view *v, const struct tuner_coding *coding, const struct sim_placement *placement,
-                      int64_t batch, int64_t microbatches, struct tuner_charges charges)
-{
-    v->coding = coding;
-    memcpy(v->spec, coding->any, sizeof v->spec);
-    tuner_work_begin(&v->work, coding->o, (const unsigned char(*)[MODEL_MAX_RANK])v->spec, placement, batch,
-                     microbatches, charges);
-}
-
 struct tuner_rule_cell *tuner_rule_cell_price(struct base_arena *arena, const struct tuner_coding *coding,
                                               const struct sim_placement *placement, int64_t batch,
-                                              int64_t microbatches, struct tuner_charges charges, double limit_s)
+                                              int64_t microbatches, bool links, double limit_s)
 {
     struct tuner_rule_cell *cell = base_new(arena, struct tuner_rule_cell, 1);
     struct pricer *p = base_new(arena, struct pricer, 1);
-    int counts[TUNER_MOST_COMPONENTS] = {0};
-    for (int j = 0; j < coding->component_count; j++) {
-        counts[j] = coding->components[j].option_count;
-        cell->equals[j] = base_new(arena, int, (int64_t)coding->context_count *counts[j]);
-    }
-    cell->coding = coding;
-    cell->table = tuner_table_new(arena, coding->context_count, coding->component_count, counts);
+    *cell = (struct tuner_rule_cell){.coding = coding, .table = new_table(arena, coding)};
+    for (int j = 0; j < coding->component_count; j++)
+        cell->equals[j] = base_new(arena, int, (int64_t)coding->context_count * coding->components[j].option_count);
     p->coding = coding;
     p->mesh = &placement->axes;
-    struct base_arena known = {.exhausted = arena->exhausted};
-    open_view(&p->timed, coding, placement, batch, microbatches, charges);
-    p->memo.arena = &known;
-    p->timed.work.memo = &p->memo;
-    order_kernels(&known, p);
-    if (coding->least) open_view(&p->weighed, coding->least, placement, batch, microbatches, charges);
-    if (charges.lifetimes && !coding->o->executable)
-        tuner_work_saved(coding->least ? &p->weighed.work : &p->timed.work, p->saved);
+    memcpy(p->spec, coding->any, sizeof p->spec);
+    tuner_work_begin(&p->work, coding->o, (const unsigned char(*)[MODEL_MAX_RANK])p->spec, placement, batch,
+                     microbatches, links);
+    order_kernels(arena, p);
     for (int context = 0; context < coding->context_count; context++) price_context(p, cell, context, batch, limit_s);
-    base_arena_free(&known);
     return cell;
 }

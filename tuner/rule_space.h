@@ -3,9 +3,9 @@
 #ifndef TUNER_RULE_SPACE_H
 #define TUNER_RULE_SPACE_H
 
-#include "tuner/relax.h"
+#include "tuner/bounds.h"
 
-enum { TUNER_MOST_DIGITS = 12 };
+enum { TUNER_MOST_DIGITS = 12, TUNER_MOST_COMPONENTS = 4 };
 
 /* A rule set is a mixed-radix number: one digit per axis for its mesh axis, and one for whether embed comes before
  * it. */
@@ -32,7 +32,18 @@ enum base_status tuner_code_rules(struct base_arena *arena, const struct tuner_r
                                   const struct tuner_relaxed_program *relaxed, const struct sim_plan *plan,
                                   const struct tuner_coding **out, struct base_error *error);
 
-/* The rule sets of one cell. Rule sets that shard all tensors alike count as one. */
+/* Costs and weights of choices: one context, and one option of each component under it. Total seconds and bytes are
+ * sums. */
+struct tuner_table {
+    int context_count, component_count;
+    int option_counts[TUNER_MOST_COMPONENTS];
+    double *context_s, *context_bytes; /* INFINITY: excluded */
+    double *option_s[TUNER_MOST_COMPONENTS],
+        *option_bytes[TUNER_MOST_COMPONENTS]; /* [context * option_count + option] */
+};
+
+/* The rule sets of one cell (a mesh shape with a number of microbatches). Rule sets that shard all tensors alike count
+ * as one. */
 struct tuner_rule_cell {
     struct tuner_table table;
     int64_t rule_set_count; /* accepted by JAX */
@@ -42,16 +53,17 @@ struct tuner_rule_cell {
 };
 /* Number of rule sets that JAX accepts on a mesh of that shape. */
 int64_t tuner_count_rule_sets(const struct tuner_coding *coding, const struct topo_axes *mesh, int64_t batch);
+/* A lower bound on every rule set. */
 double tuner_rule_space_s(const struct tuner_coding *coding, const struct sim_placement *placement, int64_t batch,
-                          int64_t microbatches, struct tuner_charges charges);
+                          int64_t microbatches, bool links);
 /* Contexts without a rule set below limit_s are excluded. */
 struct tuner_rule_cell *tuner_rule_cell_price(struct base_arena *arena, const struct tuner_coding *coding,
                                               const struct sim_placement *placement, int64_t batch,
-                                              int64_t microbatches, struct tuner_charges charges, double limit_s);
-/* The specs that rules give directly to classes, in the relaxed program and in that with the least memory, over the
- * mesh axes `live`. Rule sets with equal specs have the same program and prediction. */
+                                              int64_t microbatches, bool links, double limit_s);
+/* The specs that rules give directly to classes, over the mesh axes `live`. Rule sets with equal specs have the same
+ * program and prediction. */
 struct tuner_rules_given {
-    unsigned char spec[2][TUNER_MOST_CLASSES][MODEL_MAX_RANK];
+    unsigned char spec[TUNER_MOST_CLASSES][MODEL_MAX_RANK];
 };
 void tuner_rules_given(const struct tuner_coding *coding, unsigned live, const int *digits,
                        struct tuner_rules_given *out);

@@ -182,9 +182,9 @@ static enum base_status weigh_state(struct tuner_chooser *c)
     BASE_TRY(tuner_search_find_relaxed(s, group->variant, &c->plan, n > 1 ? TUNER_IN_MICROBATCHES : TUNER_WHOLE_BATCH,
                                        &relaxed));
     BASE_TRY(tuner_rule_classes(relaxed, c->plan.rules, &c->plan, ruled, s->error));
-    c->state_bytes = tuner_bound_of(relaxed, ruled, c->plan.placement, tuner_search_batch_size(s, c->node->group), n,
-                                    (struct tuner_charges){false, false}, NULL)
-                         .peak_bytes;
+    c->state_bytes =
+        tuner_bound_of(relaxed, ruled, c->plan.placement, tuner_search_batch_size(s, c->node->group), n, false)
+            .state_bytes;
     return BASE_OK;
 }
 

@@ -28,7 +28,6 @@ static void count_as_decided(struct search *s, const struct node *node)
 static enum base_status open_node(struct search *s, const struct node *node)
 {
     switch (node->kind) {
-    case CELL: return tuner_search_open_cell(s, node);
     case RULES: return tuner_search_open_rules(s, node);
     case FAMILY: return s->use_bounds ? tuner_search_open_family(s, node) : tuner_search_open_every_plan(s, node);
     case PLAN: return tuner_search_open_plan(s, node);
@@ -149,7 +148,7 @@ static enum base_status run_once(struct search *s)
 
 enum reason { BY_TIME, BY_MEMORY };
 
-/* Reports families and plans decided by bounds alone; cells represent too many plans. */
+/* Reports families and plans decided by bounds alone; nodes of unnamed rule sets represent too many plans. */
 static void show_ruled_out(const struct search *s, const struct node *nodes, int64_t count, enum reason reason)
 {
     for (int64_t i = 0; i < count && s->options->looked; i++) {
@@ -213,7 +212,6 @@ static void make_room(struct search *s)
             base_new(space->arena, const struct sim_placement *, space->values[TUNER_SUBMESH].count + 1);
     s->best_links = base_new(space->arena, struct sim_placement, space->shape_count);
     s->ruled = base_new(space->arena, struct tuner_ruled *, 2 * space->group_count);
-    s->any = base_new(space->arena, struct tuner_ruled *, 2 * space->group_count);
     s->cell_end = base_new(space->arena, int, space->group_count + 1);
     s->base_groups = space->group_count;
     s->codings = base_new(space->arena, const struct tuner_coding *, 2 * space->variant_count);
@@ -232,7 +230,7 @@ enum base_status tuner_search(struct tuner_space *space, const struct tuner_opti
                        .options = options,
                        .result = &result,
                        .error = error,
-                       .charges = {true, true},
+                       .links = true,
                        .least_open = INFINITY,
                        .use_bounds = !options->no_bounds && !model_infers(space->step)};
     if (!space->stages) make_room(&s);

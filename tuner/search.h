@@ -10,8 +10,7 @@ static const double slack = 1e-9;
 
 /* The kind of a search node; a node opens into nodes of later kinds. */
 enum kind {
-    CELL,  /* all rule sets on one mesh shape with one number of microbatches */
-    RULES, /* the same for unnamed rule sets */
+    RULES, /* all unnamed rule sets on one mesh shape with one number of microbatches: a cell */
     FAMILY,
     PLAN /* one plan of a family, whose time is known except for rounding; or a plan with stages */
 };
@@ -48,7 +47,6 @@ struct search {
     struct base_error *error;
     struct sim_placement *best_links; /* by shape: the best rates of its submeshes */
     struct tuner_ruled **ruled;       /* by group, twice: without and with microbatches; NULL: not yet built */
-    struct tuner_ruled **any;         /* by a cell's first group, twice: the union of all its rule sets */
     int *cell_end;                    /* by a cell's first group: the first group after the cell */
     int base_groups;                  /* groups of named rule sets; later groups are of found rule sets */
     struct tuner_rule_space rule_space;
@@ -60,8 +58,8 @@ struct search {
     struct node *too_large; /* families whose memory bound exceeds the device */
     int64_t too_large_count, too_large_capacity;
     struct sim_collective_list rows; /* of the last predicted plan; its memory is reused */
-    struct tuner_charges charges;
-    double least_open; /* smallest bound that was given up; INFINITY: none */
+    bool links;                      /* bounds charge collectives */
+    double least_open;               /* smallest bound that was given up; INFINITY: none */
     bool use_bounds, restart, stopped, cells_are_complete, rules_are_counted;
     double limit_bytes; /* the most device memory of a ranked plan */
     double start_s;
@@ -79,19 +77,16 @@ enum base_status tuner_search_place_shape(struct search *s, int group);
 enum base_status tuner_search_find_relaxed(struct search *s, int variant, const struct sim_plan *plan,
                                            enum tuner_batch batch, const struct tuner_relaxed_program **out);
 int64_t tuner_search_plans_of(const struct search *s, const struct node *node);
-enum base_status tuner_search_add_cell(struct search *s, int first, int microbatches);
 enum base_status tuner_search_bound_family(struct search *s, int group, int microbatches, struct node *node);
 /* Raises a family's time bound if the propagation of its rules gives a higher one (propagated_bound.c). */
 enum base_status tuner_search_bound_propagated(struct search *s, struct node *node);
 double tuner_search_seconds_of_cost(const struct search *s, int group, double cost);
 enum base_status tuner_search_open_rules(struct search *s, const struct node *node);
-enum base_status tuner_search_open_cell(struct search *s, const struct node *cell);
 void tuner_search_find_cells(struct search *s);
 /* Counts each cell's unnamed rule sets; only the first call does any work. */
 enum base_status tuner_search_count_rules(struct search *s);
 enum base_status tuner_search_add_cells(struct search *s, const struct phase *phase);
 
-struct tuner_charges tuner_search_charges(const struct search *s, int variant);
 /* saved_choice.c, for a family whose plan saves all tensors: whether another policy may change the answer, and the
  * choice of policies. */
 enum tuner_fit { TUNER_DOES_NOT_FIT, TUNER_FITS };

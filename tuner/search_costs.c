@@ -40,7 +40,6 @@ int64_t tuner_search_plans_of(const struct search *s, const struct node *node)
     int64_t submeshes = (int64_t)tuner_group_submesh_count(s->space, node->group) *
                         tuner_variant_plan_count(s->space, s->space->groups[node->group].variant);
     switch (node->kind) {
-    case CELL: return (s->cell_end[node->group] - node->group) * submeshes;
     case RULES: return s->rule_counts[node->group] * submeshes;
     case FAMILY: return s->space->groups[node->group].rule_set_count * submeshes;
     case PLAN: return 0; /* counted with its family */

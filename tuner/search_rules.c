@@ -49,7 +49,7 @@ static enum base_status add_rules(struct search *s, int first, int microbatches)
     int64_t n = tuner_search_microbatch_count(s, first, microbatches), batch = tuner_search_batch_size(s, first);
     const struct sim_placement *placement = &s->best_links[s->space->groups[first].shape];
     BASE_TRY(find_coding(s, first, n > 1 ? TUNER_IN_MICROBATCHES : TUNER_WHOLE_BATCH, &coding));
-    double bound_s = tuner_rule_space_s(coding, placement, batch, n, s->charges);
+    double bound_s = tuner_rule_space_s(coding, placement, batch, n, s->links);
     tuner_search_push(s, (struct node){.bound = tuner_search_cost_of(s, first, bound_s) * (1 - slack),
                                        .kind = RULES,
                                        .group = first,
@@ -133,26 +133,14 @@ enum base_status tuner_search_open_rules(struct search *s, const struct node *no
     struct finder finder = {.s = s, .cell = node, .live = sim_mesh_axes(&(struct sim_extents){.mesh = &links->axes})};
     finder.own.exhausted = s->space->arena->exhausted;
     BASE_TRY(find_coding(s, node->group, n > 1 ? TUNER_IN_MICROBATCHES : TUNER_WHOLE_BATCH, &finder.coding));
-    const struct tuner_rule_cell *cell =
-        tuner_rule_cell_price(s->space->arena, finder.coding, links, tuner_search_batch_size(s, node->group), n,
-                              tuner_search_charges(s, s->space->groups[node->group].variant), limit_s);
+    const struct tuner_rule_cell *cell = tuner_rule_cell_price(
+        s->space->arena, finder.coding, links, tuner_search_batch_size(s, node->group), n, s->links, limit_s);
     tuner_rule_cell_visit(cell, limit_s, s->limit_bytes, add_found, &finder);
     for (int i = 0; i < finder.index.count; i++) tuner_search_push(s, finder.list[i].node);
     base_arena_free(&finder.own);
     s->result->counts.by_time += (s->rule_counts[node->group] - finder.found) *
                                  tuner_group_submesh_count(s->space, node->group) *
                                  tuner_variant_plan_count(s->space, s->space->groups[node->group].variant);
-    return BASE_OK;
-}
-
-enum base_status tuner_search_open_cell(struct search *s, const struct node *cell)
-{
-    for (int group = cell->group; group < s->cell_end[cell->group]; group++) {
-        struct node node;
-        BASE_TRY(tuner_search_bound_family(s, group, cell->microbatches, &node));
-        if (node.peak_bytes > s->limit_bytes) tuner_search_set_aside(s, node);
-        else tuner_search_push(s, node);
-    }
     return BASE_OK;
 }
 
@@ -170,9 +158,14 @@ static int end_of_cell(const struct search *s, int first)
 
 static enum base_status add_cell_of(struct search *s, int first, int microbatches, bool unnamed)
 {
-    struct node cell = {.group = first, .microbatches = microbatches};
     if (unnamed) return add_rules(s, first, microbatches);
-    return s->use_bounds ? tuner_search_add_cell(s, first, microbatches) : tuner_search_open_cell(s, &cell);
+    for (int group = first; group < s->cell_end[first]; group++) {
+        struct node node;
+        BASE_TRY(tuner_search_bound_family(s, group, microbatches, &node));
+        if (node.peak_bytes > s->limit_bytes) tuner_search_set_aside(s, node);
+        else tuner_search_push(s, node);
+    }
+    return BASE_OK;
 }
 
 static bool is_looked_at(const struct search *s, int first)
