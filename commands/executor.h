@@ -22,6 +22,11 @@ enum base_status commands_ask_executor(struct commands_context *context, const s
                                        const struct base_text *request, struct base_text *answer,
                                        struct base_error *error);
 
+/* --ranks, if given, is the plan's device count. BASE_INPUT: it is not, or the topology is another machine's and it is
+ * not given, though it must. */
+enum commands_elsewhere { COMMANDS_ASKS_RANKS, COMMANDS_RUNS_HERE };
+enum base_status commands_check_ranks(const struct base_arguments *arguments, const struct topo_topology *topology,
+                                      enum commands_elsewhere elsewhere, struct base_error *error);
 /* Ranks that would stand on this machine together: none of them is started if it cannot hold them all. BASE_INPUT: it
  * cannot. */
 enum base_status commands_check_memory(const struct commands_context *context, const struct commands_executor *executor,

@@ -36,22 +36,6 @@ static void put_request(const struct commands_context *context, const struct bas
     base_json_close(&w, '}');
 }
 
-static enum base_status check_devices(const struct base_arguments *arguments, const struct topo_topology *topology,
-                                      struct base_error *error)
-{
-    const char *ranks = base_argument(arguments, "--ranks");
-    int64_t count = topology->device_count;
-    if (topology->kind != TOPO_LOCAL && !ranks && !base_argument(arguments, "--in-process"))
-        return base_fail(error, BASE_INPUT,
-                         "topology: %s is not this machine; --ranks %d runs the plan's mesh here if its "
-                         "memory suffices",
-                         topology->name, topology->device_count);
-    if (ranks) BASE_TRY(base_parse_int(ranks, "--ranks", 1, INT32_MAX, &count, error));
-    if (count == topology->device_count) return BASE_OK;
-    return base_fail(error, BASE_INPUT, "--ranks: %lld, but the plan is for %d devices; leave it out, or give %d",
-                     (long long)count, topology->device_count, topology->device_count);
-}
-
 static enum base_status ask(struct commands_context *context, const struct base_arguments *arguments,
                             struct question *q, struct base_error *error)
 {
@@ -80,7 +64,9 @@ static enum base_status ask(struct commands_context *context, const struct base_
                                           "no checkpoint is restored: the weights are random (seed %lld), and so are "
                                           "the answers; use --restore CHECKPOINT",
                                           (long long)q->plan.seed));
-    BASE_TRY(check_devices(arguments, &q->plan.placement->topology, error));
+    BASE_TRY(commands_check_ranks(arguments, &q->plan.placement->topology,
+                                  base_argument(arguments, "--in-process") ? COMMANDS_RUNS_HERE : COMMANDS_ASKS_RANKS,
+                                  error));
     BASE_TRY(sim_predict(context->cache, &q->plan, &q->predicted, NULL, error));
     return BASE_OK;
 }

@@ -167,22 +167,6 @@ static enum base_status override_profile(struct commands_context *context, const
     return BASE_OK;
 }
 
-static enum base_status check_devices(const struct base_arguments *arguments, const struct topo_topology *topology,
-                                      struct base_error *error)
-{
-    const char *ranks = base_argument(arguments, "--ranks");
-    int64_t count = topology->device_count;
-    if (topology->kind != TOPO_LOCAL && !ranks)
-        return base_fail(error, BASE_INPUT,
-                         "topology: %s is not this machine; --ranks %d runs the plan's mesh here if its memory "
-                         "suffices, `export` writes a launcher for it",
-                         topology->name, topology->device_count);
-    if (ranks) BASE_TRY(base_parse_int(ranks, "--ranks", 1, INT32_MAX, &count, error));
-    if (count == topology->device_count) return BASE_OK;
-    return base_fail(error, BASE_INPUT, "--ranks: %lld, but the plan is for %d devices; leave it out, or give %d",
-                     (long long)count, topology->device_count, topology->device_count);
-}
-
 /* Names this run's unfinished files, and allows their removal if the run fails; an evaluation writes nothing. */
 static void name_owner(struct commands_context *context, struct exec_request *asked, struct commands_executor *executor)
 {
@@ -228,7 +212,7 @@ enum base_status commands_run_run(struct commands_context *context, const struct
     if (status != BASE_OK) return commands_plan_refused(arguments, error);
     commands_warn_of_plan(context, &text, plan.config);
     commands_warn_of_experts(context, &text, plan.config);
-    BASE_TRY(check_devices(arguments, &plan.placement->topology, error));
+    BASE_TRY(commands_check_ranks(arguments, &plan.placement->topology, COMMANDS_ASKS_RANKS, error));
     struct sim_passes passes = {.count = 0};
     struct sim_detail detail = {
         .lists_collectives = true, .timeline = &timeline, .passes = &passes, .arena = context->arena};

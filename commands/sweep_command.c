@@ -44,13 +44,6 @@ struct sweep {
     struct base_arena row_arena;
 };
 
-static bool is_one_of(const char *name, const char *const *names, int count)
-{
-    for (int i = 0; i < count; i++)
-        if (!strcmp(name, names[i])) return true;
-    return false;
-}
-
 /* Unknown columns of a table are copied; one nearly spelled like a known column gets a warning, whether or not that one
  * exists. */
 static void warn_of_misspelt(struct sweep *s)
@@ -62,7 +55,7 @@ static void warn_of_misspelt(struct sweep *s)
     for (int m = 0; m < MEASURED_COUNT; m++) read[read_count++] = measured[m].column;
     for (int c = 0; c < s->csv.column_count; c++) {
         const char *name = s->csv.names[c];
-        if (is_one_of(name, read, read_count)) continue;
+        if (base_has_word(read_count, read, name)) continue;
         const char *meant = base_nearest(name, read, read_count);
         const int slips = meant ? base_edit_distance(name, meant) : 0;
         if (!slips || slips > (strlen(name) < LONG_NAME ? 1 : 2)) continue;

@@ -90,6 +90,7 @@ static enum base_status infer(struct base_arena *arena, struct sim_cache *cache,
                                          .warn = way->warn,
                                          .ready = way->ready,
                                          .progress = way->progress};
+    struct exec_infer_result result;
     struct sim_plan plan;
     const struct base_json *mode = base_json_get(document, "infer");
     if (mode->kind != BASE_JSON_STRING)
@@ -98,7 +99,14 @@ static enum base_status infer(struct base_arena *arena, struct sim_cache *cache,
     sim_cache_override(cache, base_json_get(document, "profile"));
     BASE_TRY(read_plan(arena, cache, document, !strcmp(mode->string, "score") ? MODEL_STEP_SCORE : MODEL_STEP_GENERATE,
                        &plan, error));
-    return exec_infer_answer(arena, cache, &plan, &request, out, error);
+    if (request.chunks) {
+        const enum base_status status = exec_infer_chunks(arena, cache, &plan, &request, error);
+        if (status == BASE_OK || status == BASE_STOPPED) base_put(out, "{}");
+        return status;
+    }
+    BASE_TRY(exec_infer(arena, cache, &plan, &request, &result, error));
+    exec_put_infer_result(&(struct base_json_writer){.text = out}, &result);
+    return result.stopped ? BASE_STOPPED : BASE_OK;
 }
 
 static enum base_status answer(struct base_arena *arena, struct sim_cache *cache, const struct exec_request *way,

@@ -30,31 +30,26 @@ static int64_t kept(const struct infer *r, int64_t count)
     return (left < r->plan->batch_size ? left : r->plan->batch_size) * each;
 }
 
-static void see_decodes(void *where, const float *values, int64_t count)
+/* An array of the result; its elements have four bytes. */
+struct filled {
+    const struct infer *r;
+    char *array;
+};
+
+static void see(void *where, const float *values, int64_t count)
 {
-    struct infer *r = where;
-    const int64_t each = count / r->plan->batch_size;
-    memcpy(r->result->tokens + r->first * each, values, (size_t)kept(r, count) * sizeof *values);
+    const struct filled *filled = where;
+    const int64_t each = count / filled->r->plan->batch_size;
+    const size_t bytes = sizeof *values;
+    memcpy(filled->array + (size_t)(filled->r->first * each) * bytes, values, (size_t)kept(filled->r, count) * bytes);
 }
 
-static void see_scores(void *where, const float *values, int64_t count)
+static void watch(struct infer *r, const char *name, void *array)
 {
-    struct infer *r = where;
-    const int64_t each = count / r->plan->batch_size;
-    memcpy(r->result->scores + r->first * each, values, (size_t)kept(r, count) * sizeof *values);
-}
-
-static void see_token_scores(void *where, const float *values, int64_t count)
-{
-    struct infer *r = where;
-    const int64_t each = count / r->plan->batch_size;
-    memcpy(r->result->token_scores + r->first * each, values, (size_t)kept(r, count) * sizeof *values);
-}
-
-static void watch(struct infer *r, const char *name, void (*see)(void *where, const float *values, int64_t count))
-{
+    struct filled *filled = base_new(r->arena, struct filled, 1);
     int tensor = exec_tensor_named(&r->machine, name);
-    if (tensor >= 0) r->watch.watched[r->watch.count++] = (struct exec_watched){tensor, see, r};
+    *filled = (struct filled){r, array};
+    if (tensor >= 0) r->watch.watched[r->watch.count++] = (struct exec_watched){tensor, see, filled};
 }
 
 /* ---- before the first batch ---- */
@@ -179,9 +174,9 @@ static enum base_status run_batches(struct infer *r)
     struct exec_arrays_kept arrays = {.directory = r->request->arrays};
     if (r->plan->options.dtype == MODEL_BFLOAT16) r->machine.narrow = exec_onednn_begin(r->arena, MODEL_BFLOAT16);
     r->machine.watch = &r->watch;
-    watch(r, "decodes", see_decodes);
-    watch(r, "scores", see_scores);
-    watch(r, "token_scores", see_token_scores);
+    watch(r, "decodes", out->tokens);
+    watch(r, "scores", out->scores);
+    watch(r, "token_scores", out->token_scores);
     if (arrays.directory) exec_arrays_watch(r->arena, &r->machine, &r->watch, &arrays);
     if (r->request->progress && exec_rank(r->request->transport) == 0)
         r->request->progress(&(struct exec_progress){.steps = out->batch_count});

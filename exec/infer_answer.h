@@ -4,10 +4,6 @@
 
 #include "exec/exec.h"
 
-enum base_status exec_infer_answer(struct base_arena *arena, struct sim_cache *cache, const struct sim_plan *plan,
-                                   const struct exec_infer_request *request, struct base_text *out,
-                                   struct base_error *error);
-
 void exec_put_infer_result(struct base_json_writer *w, const struct exec_infer_result *result);
 /* answer_chunks.c: runs the chunks that request->chunks lacks. BASE_STOPPED: it was stopped; earlier chunks are
  * written. Collective; errors as in exec_infer. */

@@ -126,29 +126,13 @@ static struct builder_prompts prepare(struct builder *builder, const struct inpu
     return prompts;
 }
 
-static void add_carries(struct builder *builder, struct builder_state *state)
+/* Tensors like the initial ones. */
+static void add_state(struct builder *builder, const struct builder_state *state, const char *end, int *out)
 {
     for (int i = 0; i < state->count; i++) {
         const struct model_tensor *init = model_builder_get(builder, state->init[i]);
-        state->in[i] = model_builder_tensor(builder, base_print(builder->arena, "%s in", init->name), init->labels,
-                                            init->dtype, MODEL_ACTIVATION, MODEL_ROLE_STATISTIC);
-    }
-}
-
-static void close_carries(struct builder *builder, struct builder_state *state, struct model_op *loop)
-{
-    loop->carry_count = state->count;
-    for (int i = 0; i < state->count; i++)
-        loop->carries[i] = (struct model_carry){state->init[i], state->in[i], state->out[i], state->result[i]};
-    (void)builder;
-}
-
-static void add_results(struct builder *builder, struct builder_state *state)
-{
-    for (int i = 0; i < state->count; i++) {
-        const struct model_tensor *init = model_builder_get(builder, state->init[i]);
-        state->result[i] = model_builder_tensor(builder, base_print(builder->arena, "%s result", init->name),
-                                                init->labels, init->dtype, MODEL_ACTIVATION, MODEL_ROLE_STATISTIC);
+        out[i] = model_builder_tensor(builder, base_print(builder->arena, "%s %s", init->name, end), init->labels,
+                                      init->dtype, MODEL_ACTIVATION, MODEL_ROLE_STATISTIC);
     }
 }
 
@@ -158,7 +142,7 @@ static void decode_loop(struct builder *builder, const struct inputs *in, const 
     int outer = builder->block, body = model_builder_block(builder, "decode", outer);
     function->begin(builder, prompts, state);
     builder->block = body;
-    add_carries(builder, state);
+    add_state(builder, state, "in", state->in);
     builder->condition = true;
     function->go_on(builder, prompts, state);
     builder->condition = false;
@@ -166,11 +150,13 @@ static void decode_loop(struct builder *builder, const struct inputs *in, const 
     int index = builder_of(builder, MODEL_MAP, MODEL_STEP_INDEX, "decode/index", "b", MODEL_INT32, prompts->length);
     function->advance(builder, prompts, state, decode_step(builder, in, token, index));
     builder->block = outer;
-    add_results(builder, state);
+    add_state(builder, state, "result", state->result);
     struct model_op *loop = model_builder_op(builder, MODEL_LOOP, MODEL_NO_FUNCTION, "decode");
     loop->body = body;
     loop->trips = MODEL_DECODE_STEPS;
-    close_carries(builder, state, loop);
+    loop->carry_count = state->count;
+    for (int i = 0; i < state->count; i++)
+        loop->carries[i] = (struct model_carry){state->init[i], state->in[i], state->out[i], state->result[i]};
 }
 
 /* T5X returns the best decode of each example, to every process. */

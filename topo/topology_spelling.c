@@ -45,9 +45,7 @@ static bool is_filler(const char *word)
     static const char *const fillers[] = {"x",     "nvidia", "google", "cloud", "tpu",  "tpus",    "gpu", "gpus",
                                           "chips", "chip",   "amd",    "dgx",   "hgx",  "cores",   "of",  "geforce",
                                           "tesla", "hbm3",   "hbm2e",  "hbm3e", "core", "instinct"};
-    for (int i = 0; i < BASE_COUNT(fillers); i++)
-        if (!strcmp(word, fillers[i])) return true;
-    return false;
+    return base_has_word(BASE_COUNT(fillers), fillers, word);
 }
 
 /* Words of a chip's names that alone name none: a memory size, a socket, a short number ("4090" is none). */
@@ -56,8 +54,7 @@ static bool is_descriptor(const char *word)
     static const char *const descriptors[] = {"sxm", "pcie", "nvl", "nvl72", "gcd", "per", "lite"};
     enum { SHORT_NUMBER = 3 };
     const size_t digits = strspn(word, "0123456789");
-    for (int i = 0; i < BASE_COUNT(descriptors); i++)
-        if (!strcmp(word, descriptors[i])) return true;
+    if (base_has_word(BASE_COUNT(descriptors), descriptors, word)) return true;
     return digits && (word[digits] ? !strcmp(word + digits, "g") : digits <= SHORT_NUMBER);
 }
 

@@ -102,6 +102,8 @@ enum base_status model_import_shell_document(struct import_shell *shell, const c
 const struct import_body *model_import_shell_body(const struct import_shell *shell, const char *name); /* NULL: none */
 void model_import_shell_keep(struct import_shell *shell, struct import_body body);
 enum base_status model_import_shell_set(struct import_shell *shell, const char *name, const char *value, int line);
+/* BASE_INPUT, with the script's name and line. */
+enum base_status model_import_shell_fail(const struct import_shell *shell, int line, const char *what);
 enum base_status model_import_shell_add(struct import_shell *shell, struct import_words *words, const char *text,
                                         size_t length, int line);
 const struct import_words *model_import_variable(const struct import_shell *shell, const char *name); /* NULL: unset */

@@ -328,13 +328,6 @@ static void read_separator(struct script *script)
     script->after = NULL;
 }
 
-static bool is_one_of(const char *word, const char *const *list, int count)
-{
-    for (int i = 0; i < count; i++)
-        if (!strcmp(word, list[i])) return true;
-    return false;
-}
-
 /* (( expression )), as "let expression". */
 static enum base_status read_sum(struct script *script, struct import_words *words)
 {
@@ -374,7 +367,7 @@ static enum base_status read_command(struct script *script, struct import_words 
             continue;
         }
         const char *last = words->count ? words->items[words->count - 1].text : NULL;
-        if (!strncmp(script->at, "((", 2) && (!last || is_one_of(last, tests, BASE_COUNT(tests)))) {
+        if (!strncmp(script->at, "((", 2) && (!last || base_has_word(BASE_COUNT(tests), tests, last))) {
             BASE_TRY(read_sum(script, words));
             continue;
         }
@@ -398,8 +391,8 @@ static enum base_status read_command(struct script *script, struct import_words 
         if (words->count == before) continue;
         const char *word = words->items[words->count - 1].text;
         tested = !strcmp(word, "[[");
-        assigns = is_one_of(word, declares, BASE_COUNT(declares));
-        if (is_one_of(word, opens, BASE_COUNT(opens))) return BASE_OK; /* the rest is a command of that branch */
+        assigns = base_has_word(BASE_COUNT(declares), declares, word);
+        if (base_has_word(BASE_COUNT(opens), opens, word)) return BASE_OK; /* the rest is a command of that branch */
     }
 }
 

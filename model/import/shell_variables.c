@@ -5,7 +5,7 @@
 
 enum { MOST_VARIABLES = 4096 };
 
-static enum base_status fail(const struct import_shell *shell, int line, const char *what)
+enum base_status model_import_shell_fail(const struct import_shell *shell, int line, const char *what)
 {
     return base_fail(shell->error, BASE_INPUT, "%.300s:%d: %s", shell->file, line, what);
 }
@@ -15,7 +15,7 @@ enum base_status model_import_shell_add(struct import_shell *shell, struct impor
 {
     shell->work_bytes += length + 1;
     if (words->count == IMPORT_MOST_WORDS || shell->work_bytes > IMPORT_MOST_WORK_BYTES)
-        return fail(shell, line, "the script expands to too many words");
+        return model_import_shell_fail(shell, line, "the script expands to too many words");
     if (words->count == words->capacity)
         words->items = base_grown(shell->arena, words->items, words->count, &words->capacity, sizeof *words->items);
     words->items[words->count++] = (struct import_word){base_copy_bytes(shell->arena, text, length), line};
@@ -70,7 +70,8 @@ enum base_status model_import_assign(struct import_shell *shell, const char *nam
         shell->variables[found].words = *words;
         return BASE_OK;
     }
-    if (shell->variable_count == MOST_VARIABLES) return fail(shell, 0, "more variables than are read here");
+    if (shell->variable_count == MOST_VARIABLES)
+        return model_import_shell_fail(shell, 0, "more variables than are read here");
     if (shell->variable_count == shell->variable_capacity)
         shell->variables = base_grown(shell->arena, shell->variables, shell->variable_count, &shell->variable_capacity,
                                       sizeof *shell->variables);

@@ -7,11 +7,6 @@
 
 enum { DEEPEST = 16 };
 
-static enum base_status fail(const struct import_shell *shell, int line, const char *what)
-{
-    return base_fail(shell->error, BASE_INPUT, "%.300s:%d: %s", shell->file, line, what);
-}
-
 /* ---- a word as it grows ---- */
 
 struct field {
@@ -35,7 +30,7 @@ static enum base_status put(struct import_shell *shell, struct field *field, con
     field->any = true;
     shell->work_bytes += length;
     if (shell->work_bytes > IMPORT_MOST_WORK_BYTES)
-        return fail(shell, field->line, "the script expands to too many words");
+        return model_import_shell_fail(shell, field->line, "the script expands to too many words");
     base_put_bytes(&field->text, bytes, length);
     return BASE_OK;
 }
@@ -226,7 +221,7 @@ static enum base_status put_printed(struct import_shell *shell, struct field *fi
                                     int depth)
 {
     const char *printed = NULL;
-    if (depth > DEEPEST) return fail(shell, field->line, "commands are nested too deep");
+    if (depth > DEEPEST) return model_import_shell_fail(shell, field->line, "commands are nested too deep");
     if (shell->depth < DEEPEST) {
         shell->depth++;
         BASE_TRY(find_printed(shell, text, field->line, &printed));
@@ -251,7 +246,7 @@ static enum base_status backquote(struct import_shell *shell, struct field *fiel
         if (*end == '\\' && end[1] && strchr("`\\$", end[1])) end++;
         base_put_bytes(&text, end, 1);
     }
-    if (!*end) return fail(shell, field->line, "a ` is not closed");
+    if (!*end) return model_import_shell_fail(shell, field->line, "a ` is not closed");
     *at = end + 1;
     return put_printed(shell, field, text.data, quoted, depth);
 }
@@ -261,25 +256,25 @@ static enum base_status dollar(struct import_shell *shell, struct field *field, 
                                int depth)
 {
     const char *next = *at + 1, *text;
-    if (depth > DEEPEST) return fail(shell, field->line, "variables are nested too deep");
+    if (depth > DEEPEST) return model_import_shell_fail(shell, field->line, "variables are nested too deep");
     if (next[0] == '(' && next[1] == '(') {
         next += 2;
         text = inside(shell, &next, '(', ')', line);
-        if (!text || *next != ')') return fail(shell, field->line, "$(( is not closed");
+        if (!text || *next != ')') return model_import_shell_fail(shell, field->line, "$(( is not closed");
         *at = next + 1;
         return put_arithmetic(shell, field, text, depth);
     }
     if (*next == '(') {
         next++;
         text = inside(shell, &next, '(', ')', line);
-        if (!text) return fail(shell, field->line, "$( is not closed");
+        if (!text) return model_import_shell_fail(shell, field->line, "$( is not closed");
         *at = next;
         return put_printed(shell, field, text, quoted, depth);
     }
     if (*next == '{') {
         next++;
         text = inside(shell, &next, '{', '}', line);
-        if (!text) return fail(shell, field->line, "${ is not closed");
+        if (!text) return model_import_shell_fail(shell, field->line, "${ is not closed");
         *at = next;
         return put_parameter(shell, field, text, quoted, depth);
     }
@@ -324,7 +319,7 @@ static enum base_status in_double_quotes(struct import_shell *shell, struct fiel
         }
         BASE_TRY(put(shell, field, (*at)++, 1));
     }
-    if (!**at) return fail(shell, field->line, "a \" is not closed");
+    if (!**at) return model_import_shell_fail(shell, field->line, "a \" is not closed");
     ++*at;
     return BASE_OK;
 }
@@ -332,7 +327,7 @@ static enum base_status in_double_quotes(struct import_shell *shell, struct fiel
 static enum base_status in_single_quotes(struct import_shell *shell, struct field *field, const char **at, int *line)
 {
     const char *start = *at + 1, *end = strchr(start, '\'');
-    if (!end) return fail(shell, field->line, "a ' is not closed");
+    if (!end) return model_import_shell_fail(shell, field->line, "a ' is not closed");
     for (const char *byte = start; byte < end; byte++) *line += *byte == '\n';
     *at = end + 1;
     return put(shell, field, start, (size_t)(end - start));
@@ -363,7 +358,7 @@ static enum base_status expand(struct import_shell *shell, struct field *field, 
                                int depth)
 {
     int line = field->line;
-    if (depth > DEEPEST) return fail(shell, field->line, "variables are nested too deep");
+    if (depth > DEEPEST) return model_import_shell_fail(shell, field->line, "variables are nested too deep");
     for (const char *at = text; *at;) {
         bool took = false;
         if (quoted && *at == '$') {

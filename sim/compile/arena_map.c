@@ -6,6 +6,7 @@
  * possible; an elementwise kernel or an all-reduce overwrites an operand whose life ends there. The largest values are
  * placed first, each at the lowest offset that is free during its life. */
 #include "sim/compile/local_sizes.h"
+#include "sim/compile/passes.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -38,12 +39,6 @@ static struct place *place_of(const struct mapper *l, int value)
 }
 
 /* ---- lives ---- */
-
-static bool encloses(const struct sim_sharded *s, int outer, int loop)
-{
-    while (loop != outer && loop >= 0) loop = s->ops[loop].loop;
-    return loop == outer;
-}
 
 /* The bracket of the outermost loop around `loop` that `home` is not in; `loop` is inside `home`, but not `home`
  * itself. */
@@ -90,7 +85,7 @@ static void keep_stacked(struct mapper *l, struct place *place, int home, int re
 {
     const struct sim_sharded *s = l->s;
     int common = s->ops[home].loop;
-    while (!encloses(s, common, reader_loop)) common = s->ops[common].loop;
+    while (!sim_encloses(s, common, reader_loop)) common = s->ops[common].loop;
     int first = loop_below(s, common, home),
         death = reader_loop == common ? at : s->ops[loop_below(s, common, reader_loop)].match;
     if (first < place->birth) place->birth = first;
@@ -112,7 +107,7 @@ static void extend_life(struct mapper *l, int value, int op)
     }
     if (!place->used) return;
     int loop = s->ops[op].kind == SIM_LOOP_END ? s->ops[op].match : s->ops[op].loop;
-    if (!encloses(s, home, loop)) {
+    if (!sim_encloses(s, home, loop)) {
         keep_stacked(l, place, home, loop, at);
         return;
     }

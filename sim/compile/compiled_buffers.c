@@ -14,17 +14,11 @@
 
 /* ---- loops ---- */
 
-static bool encloses(const struct sim_assigner *a, int outer, int loop)
-{
-    while (loop != outer && loop >= 0) loop = a->s->ops[loop].loop;
-    return loop == outer;
-}
-
 /* The operation after which a value of loop `home`, last used at `use`, can go. */
 static int release_point(const struct sim_assigner *a, int home, int use)
 {
     int loop = a->s->ops[use].kind == SIM_LOOP_END ? a->s->ops[use].match : a->s->ops[use].loop;
-    if (!encloses(a, home, loop)) return use;
+    if (!sim_encloses(a->s, home, loop)) return use;
     while (loop != home) {
         use = a->s->ops[loop].match;
         loop = a->s->ops[loop].loop;

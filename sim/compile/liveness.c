@@ -51,17 +51,11 @@ static void add(struct tracker *t, int op, enum moment moment, int sign, const s
     t->count++;
 }
 
-static bool encloses(const struct tracker *t, int outer, int loop)
-{
-    while (loop != outer && loop >= 0) loop = t->s->ops[loop].loop;
-    return loop == outer;
-}
-
 /* The operation after which a value of loop `home`, last used at `use`, can go. */
 static int release_point(const struct tracker *t, int home, int use)
 {
     int loop = t->s->ops[use].loop;
-    if (!encloses(t, home, loop)) return use;
+    if (!sim_encloses(t->s, home, loop)) return use;
     while (loop != home) {
         use = t->s->ops[loop].match;
         loop = t->s->ops[loop].loop;

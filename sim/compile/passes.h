@@ -39,6 +39,12 @@ void sim_reorder_operations(struct base_arena *arena, struct sim_sharded *sharde
 /* The same while nothing is known yet of last uses. */
 void sim_renumber_operations(struct base_arena *arena, struct sim_sharded *sharded, const int *order, const int *done);
 
+static inline bool sim_encloses(const struct sim_sharded *sharded, int outer, int loop)
+{
+    while (loop != outer && loop >= 0) loop = sharded->ops[loop].loop;
+    return loop == outer;
+}
+
 /* Gradients of activations have the batch among their dimensions, those of weights sum over it. */
 static inline bool sim_has_batch(const struct sim_sharded *sharded, int value)
 {

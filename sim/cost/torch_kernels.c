@@ -91,19 +91,13 @@ enum base_status sim_torch_kernels_read(enum sim_torch_style style, struct sim_t
     return BASE_OK;
 }
 
-static bool ends_with(const char *name, const char *end)
-{
-    const size_t length = strlen(name), behind = strlen(end);
-    return length >= behind && !strcmp(name + length - behind, end);
-}
-
 static struct sim_torch_chain chain_of(const struct sim_price_choices *choices, const struct model_op *op)
 {
     const bool backward = op->phase == MODEL_BACKWARD && !op->recomputed;
     for (int i = 0; i < BASE_COUNT(named) && op->phase != MODEL_OPTIMIZER; i++) {
         const bool is_given = choices->torch_chains[i].bytes_per_element > 0 && named[i].backward == backward &&
                               (choices->gelu || !named[i].gelu);
-        if (is_given && (named[i].of ? ends_with(op->name, named[i].of) : named[i].function == op->function))
+        if (is_given && (named[i].of ? base_ends_in(op->name, named[i].of) : named[i].function == op->function))
             return choices->torch_chains[i];
     }
     return (struct sim_torch_chain){0};
