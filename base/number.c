@@ -255,9 +255,16 @@ char *base_format_bytes(char buffer[BASE_HUMANE], double bytes)
 
 char *base_format_seconds(char buffer[BASE_HUMANE], double seconds)
 {
-    static const struct unit units[] = {{1.0, "s"}, {1e-3, "ms"}, {1e-6, "us"}, {1e-9, "ns"}};
+    static const struct unit units[] = {{1.0, "s"}, {1e-3, "ms"}, {1e-6, "µs"}, {1e-9, "ns"}};
     if (seconds == 0) return snprintf(buffer, BASE_HUMANE, "0 s"), buffer;
     return format_scaled(buffer, seconds, units, BASE_COUNT(units));
+}
+
+char *base_format_right(char buffer[BASE_HUMANE], int width, const char *words)
+{
+    const int missing = width - base_text_width(words);
+    snprintf(buffer, BASE_HUMANE, "%*s%s", missing > 0 ? missing : 0, "", words);
+    return buffer;
 }
 
 char *base_format_count(char buffer[BASE_HUMANE], double count)

@@ -103,19 +103,11 @@ struct plots_axis plots_axis_within(enum plots_unit unit, double low, double hig
     return axis;
 }
 
-/* A picture has the sign that a terminal may lack. */
-static const char *with_micro(struct base_arena *arena, const char *seconds)
-{
-    const size_t length = strlen(seconds);
-    const bool micro = length > 3 && !strcmp(seconds + length - 3, " us");
-    return micro ? base_print(arena, "%.*s µs", (int)length - 3, seconds) : base_copy(arena, seconds);
-}
-
 const char *plots_amount(struct base_arena *arena, enum plots_unit unit, double value)
 {
     switch (unit) {
     case PLOTS_GIB: return base_copy(arena, base_bytes(value));
-    case PLOTS_SECONDS: return with_micro(arena, base_seconds(value));
+    case PLOTS_SECONDS: return base_copy(arena, base_seconds(value));
     case PLOTS_PERCENT: return base_print(arena, "%.1f %%", 100 * value);
     case PLOTS_FLOP_PER_S: return base_print(arena, "%sFLOP/s", base_count(value));
     case PLOTS_NUMBER: return base_print(arena, "%.0f", value);

@@ -12,7 +12,8 @@ void reports_put_bars(const struct reports_part *parts, int count, double whole,
     for (int i = 0; i < count; i++) {
         double share = whole > 0 ? parts[i].size / whole : 0;
         int width = (int)floor(share * BAR_WIDTH + 0.5);
-        base_putf(out, "    %-22s %10s  %5.1f %%  ", parts[i].name, format(amount, parts[i].size), 100 * share);
+        base_putf(out, "    %-22s %s  %5.1f %%  ", parts[i].name, base_right(10, format(amount, parts[i].size)),
+                  100 * share);
         for (int j = 0; j < width && j < BAR_WIDTH; j++) base_put(out, "#");
         while (out->length && out->data[out->length - 1] == ' ') out->data[--out->length] = '\0';
         base_put(out, "\n");

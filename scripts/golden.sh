@@ -52,7 +52,7 @@ compare_again() {
     grep -qE 'tokens/s.*(/step;|MFU)|tokens/s +step' "$work/out" || return 0
     sed -n 's/^\(Reproduce the best\|Reproduce\): //p' "$work/out" | while read -r command; do
         (cd "$work/case" && timeout 600 sh -c "$command" </dev/null 2>/dev/null || true) | grep -m1 'tokens/s' >"$work/again" || true
-        ranked=$(sed -nE 's/^([0-9.]+ ?[kMG]?) target tokens\/s.*\(([0-9.]+ [a-z]*s)\/step.*/\1 +\2 /p' "$work/again")
+        ranked=$(sed -nE 's/^([0-9.]+ ?[kMG]?) target tokens\/s.*\(([0-9.]+ [^ ]*s)\/step.*/\1 +\2 /p' "$work/again")
         [ -s "$work/again" ] && grep -qFf "$work/again" "$work/out" && continue
         [ "$ranked" ] && grep -qE "$ranked" "$work/out" || echo "not the same again: $command: $(cat "$work/again")"
     done

@@ -512,7 +512,7 @@ static void numbers_for_people(struct base_arena *arena)
                 {base_format_seconds, 1.507, "1.51 s"},
                 {base_format_seconds, 0, "0 s"},
                 {base_format_seconds, 0.9999999, "1 s"},
-                {base_format_seconds, 2.5e-6, "2.50 us"},
+                {base_format_seconds, 2.5e-6, "2.50 µs"},
                 {base_format_seconds, INFINITY, "unknown"},
                 {base_format_seconds, NAN, "unknown"},
                 {base_format_count, 304402, "304.4 k"},
