@@ -49,6 +49,27 @@ static bool puts_help(const struct commands_command *command, int count, const c
     return false;
 }
 
+/* An option of other commands is named with them, which helps more than an option that is spelled alike. */
+static void name_owners(struct base_arena *arena, const struct commands_command *command, struct base_error *error)
+{
+    static const char unknown[] = "unknown option ";
+    enum { MOST_OWNERS = 3 };
+    if (strncmp(error->text, unknown, strlen(unknown)) != 0 || strstr(error->text, "; use ")) return;
+    const char *given = error->text + strlen(unknown), *name = base_copy_bytes(arena, given, strcspn(given, ";: "));
+    struct base_text owners = {.arena = arena};
+    int command_count, owner_count = 0;
+    const struct commands_command *const *all = commands_all(&command_count);
+    for (int i = 0; i < command_count; i++) {
+        int count;
+        const struct base_option *options = commands_options(arena, all[i], &count);
+        for (int k = 0; k < count && owner_count < MOST_OWNERS; k++)
+            if (!strcmp(options[k].name, name)) base_putf(&owners, "%s%s", owner_count++ ? ", " : "", all[i]->name);
+    }
+    if (owner_count)
+        base_fail(error, BASE_USAGE, "%s is no option of %s, but of %s; --help all lists those of %s", name,
+                  command->name, owners.data, command->name);
+}
+
 /* Options that name a file to write: where that is empty, before any work. */
 static enum base_status refuse_empty_paths(const struct base_arguments *arguments, struct base_error *error)
 {
@@ -105,8 +126,9 @@ enum base_status commands_execute(struct commands_context *context, const char *
     struct base_arguments parsed;
     int option_count;
     const struct base_option *options = commands_options(context->arena, command, &option_count);
-    BASE_TRY(base_arguments_parse(context->arena, options, option_count, command->positional_limit, argument_count,
-                                  arguments, &parsed, error));
+    if (base_arguments_parse(context->arena, options, option_count, command->positional_limit, argument_count,
+                             arguments, &parsed, error) != BASE_OK)
+        return name_owners(context->arena, command, error), error->status;
     BASE_TRY(refuse_empty_paths(&parsed, error));
     BASE_TRY(commands_form(context, command, &parsed, error));
     begin(context, command, &parsed);

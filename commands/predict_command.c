@@ -6,11 +6,15 @@
 
 #include <string.h>
 
-static enum base_status write_trace(struct commands_context *context, const struct base_arguments *arguments,
-                                    const struct sim_prediction *prediction, const struct sim_detail *detail,
-                                    struct base_error *error)
+/* "-": in place of the answer. */
+static bool is_answer(const char *trace)
 {
-    struct base_text text = {.arena = context->arena};
+    return trace && !strcmp(trace, "-");
+}
+
+static void put_trace(struct commands_context *context, const struct sim_prediction *prediction,
+                      const struct sim_detail *detail, struct base_text *out)
+{
     struct sim_memory_curve curve = *detail->curve;
     if (detail->spans->count) {
         curve.points = base_new(context->arena, struct sim_memory_point, curve.count + 1);
@@ -23,8 +27,7 @@ static enum base_status write_trace(struct commands_context *context, const stru
                                                                                        : prediction->step_s,
                                                 .curve = &curve,
                                                 .predicted_passes = detail->passes},
-                  &text);
-    return base_write_file(base_argument(arguments, "--trace"), text.data, text.length, error);
+                  out);
 }
 
 /* The analytic price next to a simulated network's. Computed before the plan itself, whose program lives until the next
@@ -157,7 +160,10 @@ static enum base_status answer(struct commands_context *context, const struct ba
     if (sim_wants_changes(confidence.verdict))
         BASE_TRY(
             sim_changes_that_fit(context->cache, context->arena, text, plan, changes, &report.change_count, error));
-    if (trace) BASE_TRY(write_trace(context, arguments, &prediction, &detail, error));
+    struct base_text events = {.arena = context->arena};
+    if (trace) put_trace(context, &prediction, &detail, is_answer(trace) ? out : &events);
+    if (events.length) BASE_TRY(base_write_file(trace, events.data, events.length, error));
+    if (is_answer(trace)) return prediction.fits ? BASE_OK : BASE_NO_FIT;
     if (context->json) reports_prediction_json(&report, context->layout, out);
     else reports_prediction_text(&report, out);
     return prediction.fits ? BASE_OK : BASE_NO_FIT;

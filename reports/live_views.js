@@ -136,16 +136,19 @@ const drawTracks = (tracks, spans, end, label) => (width) => {
 };
 const traceOf = (tracks, spans) => JSON.stringify({ traceEvents: [...tracks.map((name, tid) => ({ ph: "M", name: "thread_name", pid: 1, tid, args: { name } })),
   ...spans.map(([track, start, length, , name]) => ({ ph: "X", pid: 1, tid: tracks.indexOf(track), name, ts: 1e6 * start, dur: 1e6 * length }))] });
-const traceButton = (tracks, spans) => button("save trace for Perfetto", () => save("trace.json", "application/json", traceOf(tracks, spans)), { title: "open it at ui.perfetto.dev" });
-const drawPasses = (pipeline, step) => {
+/* The program writes it, with arrows from collectives to what waits for them. Of a run the page itself, from what was measured. */
+const traceButton = (d, tracks, spans) => d.loss ? button("save trace for Perfetto", () => save("trace.json", "application/json", traceOf(tracks, spans)), { title: "open it at ui.perfetto.dev" })
+  : held ? copier("copy command for a Perfetto trace", () => `${commandOf(plan)} --trace trace.json`)
+  : button("save trace for Perfetto", async () => { const [a] = await ask(["predict", ...argumentsOf(plan), "--trace", "-"]); if (a.result) save("trace.json", "application/json", JSON.stringify(a.result)); else explain("model", plan.model, a.error); }, { title: "open it at ui.perfetto.dev" });
+const drawPasses = (d, pipeline, step) => {
   const passes = pipeline.passes || [], tracks = [...Array(pipeline.stages).keys()].map((s) => "stage " + s);
   if (!passes.length || passes.length < pipeline.pass_count) return null; // too many to be drawn
   const spans = passes.map((p) => ["stage " + p.stage, p.start_s, p.end_s - p.start_s, p.backward ? "throughput" : "compute", `stage ${p.stage}, microbatch ${p.microbatch}, ${p.backward ? "backward" : "forward"}`, p.chunk % 2]);
   return make("section", {}, [make("h3", {}, `Stages over a step: ${percent(pipeline.bubble_s / step)} of it a stage waits`), zoomed("passes", "passes of each stage", drawTracks(tracks, spans, Math.max(step, ...passes.map((p) => p.end_s)), `${pipeline.stages} stages, ${passes.length} passes`)),
-    make("p", { class: "tools" }, traceButton(tracks, spans)), keyList([["forward", "compute"], ["backward", "throughput"]])]);
+    make("p", { class: "tools" }, traceButton(d, tracks, spans)), keyList([["forward", "compute"], ["backward", "throughput"]])]);
 };
 /* The operations in the order of the program, each with all of its repetitions; what crosses links on a track of its own. */
-const drawOrder = (list, step) => {
+const drawOrder = (d, list, step) => {
   const tracks = ["device", "links"], whole = list.reduce((sum, e) => sum + e.time_s * e.count, 0);
   let at = 0;
   const spans = list.map((e) => {
@@ -153,7 +156,7 @@ const drawOrder = (list, step) => {
     at += length;
     return [bound === "communication" ? "links" : "device", start, length, boundColours[bound], `${e.name}, ${e.phase}, ${e.count} times`];
   });
-  return !(whole > 0) ? null : [make("h3", {}, "Operations in the order of the program"), make("p", { class: "note" }, "Each with all of its repetitions."), zoomed("order", "operations in order", drawTracks(tracks, spans, step, `${list.length} operations`)), make("p", { class: "tools" }, traceButton(tracks, spans))];
+  return !(whole > 0) ? null : [make("h3", {}, "Operations in the order of the program"), make("p", { class: "note" }, "Each with all of its repetitions."), zoomed("order", "operations in order", drawTracks(tracks, spans, step, `${list.length} operations`)), make("p", { class: "tools" }, traceButton(d, tracks, spans))];
 };
 const overlapWords = (t, hidden) => !(t.communication_s > 0) ? "Nothing crosses a link" : hidden < 0.005 * t.communication_s ? `All ${seconds(t.communication_s)} of communication is waited for` : hidden > 0.995 * t.communication_s ? `All ${seconds(t.communication_s)} of communication is hidden behind computation` : `Of ${seconds(t.communication_s)} of communication ${percent(hidden / t.communication_s)} is hidden behind computation`;
 const drawTime = (d) => {
@@ -172,7 +175,7 @@ const drawTime = (d) => {
     text(62, 70, "0"), text(width - 8, 70, seconds(t.step_s), { "text-anchor": "end" })]));
   return [make("h3", {}, overlapWords(t, hidden)), lanes,
     keyList([["compute", "compute"], ["memory-bound", "memory-bound"], ["communication, hidden", "data-axis"], ["communication, waited for", "model-axis"], ["overhead, latency", "overhead"]]),
-    d.pipeline ? drawPasses(d.pipeline, t.step_s) : null, list.length && !d.pipeline ? drawOrder(list, d.latency_s && !d.mode ? d.latency_s : t.step_s) : null,
+    d.pipeline ? drawPasses(d, d.pipeline, t.step_s) : null, list.length && !d.pipeline ? drawOrder(d, list, d.latency_s && !d.mode ? d.latency_s : t.step_s) : null,
     rows.length ? make("h3", {}, `Time by block${list.length ? ", forward and backward" : ""}`) : null,
     rows.slice(0, 16).map((r) => make("div", { class: "line-bar" }, [make("span", { title: r.name }, middle(r.name, 35)), make("div", {}, ["compute", "memory", "communication", "latency"].map((b) =>
       r[b] > 0 ? make("i", { style: `width:${(100 * r[b] / most).toFixed(2)}%;background:var(--${boundColours[b]})`, title: `${b}: ${seconds(r[b])}` }) : null)), make("b", {}, seconds(r.total))])),

@@ -1016,6 +1016,10 @@ static void meshes_that_are_none_are_refused(struct base_arena *arena)
         const char *text, *part;
     } rows[] = {
         {"", "no axis=size"},
+        {"4x32x4", "data=4,fsdp=32,tensor=4"},
+        {"4,2", "data=4,fsdp=2 "},
+        {"4x2x2x2", "no axis=size"},
+        {"4x", "no axis=size"},
         {"data", "no axis=size"},
         {"=4", "no axis=size"},
         {"data=4,", "no axis=size"},

@@ -176,6 +176,31 @@ static enum base_status parse_object(struct base_arena *arena, const char *text,
     return add_members(object, axes, error);
 }
 
+/* "4x32x4" or "4,32,4": sizes in the order of the axes that most software has. */
+static enum base_status refuse_unnamed(const char *text, const char *what, const char *at, struct base_error *error)
+{
+    static const char *const names[] = {"data", "fsdp", "tensor"};
+    char named[120] = "";
+    size_t length = 0;
+    int count = 0;
+    for (const char *size = text; count < BASE_COUNT(names); size++) {
+        const size_t digits = strspn(size, "0123456789");
+        if (!digits || digits > 6) break;
+        length += (size_t)snprintf(named + length, sizeof named - length, "%s%s=%.*s", count ? "," : "", names[count],
+                                   (int)digits, size);
+        count++;
+        size += digits;
+        if (!*size)
+            return base_fail(
+                error, BASE_INPUT,
+                "%s: \"%.60s\" has sizes without their axes; name them, as in %s (the sizes multiply to the "
+                "number of devices; one of -1 is filled)",
+                what, text, named);
+        if (!strchr("x,", *size)) break;
+    }
+    return base_fail(error, BASE_INPUT, "%s: \"%.60s\" is no axis=size; as in data=4,model=2", what, at);
+}
+
 enum base_status topo_axes_parse(struct base_arena *arena, const char *text, const char *what, struct topo_axes *out,
                                  struct base_error *error)
 {
@@ -187,8 +212,7 @@ enum base_status topo_axes_parse(struct base_arena *arena, const char *text, con
         if (next) *next++ = '\0';
         char *equals = strchr(at, '=');
         int64_t size;
-        if (!equals || equals == at)
-            return base_fail(error, BASE_INPUT, "%s: \"%.60s\" is no axis=size; as in data=4,model=2", what, at);
+        if (!equals || equals == at) return refuse_unnamed(text, what, at, error);
         *equals = '\0';
         if (base_parse_int(equals + 1, at, 1, LARGEST_AXIS, &size, error) != BASE_OK ||
             topo_axes_add(&axes, at, size, error) != BASE_OK)
