@@ -62,13 +62,9 @@ void reports_moment_text(const struct sim_moment *moment, struct base_text *out)
                          ? ""
                          : base_print(out->arena, "stage %d, %.3g microbatch%s in flight, ", moment->stage,
                                       moment->in_flight, moment->in_flight == 1 ? "" : "es");
-    bool stacks = false;
-    for (int i = 0; i < moment->buffers.count; i++)
-        stacks = stacks || (moment->buffers.rows[i].category == MODEL_ACTIVATION && moment->buffers.rows[i].layers > 1);
-    reports_peak_text(base_print(out->arena, "Buffers at %s (%s%s): %s%s", base_seconds(moment->at_s), of,
+    reports_peak_text(base_print(out->arena, "Buffers at %s (%s%s): %s", base_seconds(moment->at_s), of,
                                  moment->name ? moment->name : "between operations",
-                                 base_bytes(sum_of(&moment->buffers)),
-                                 stacks ? "; what a loop over layers saves is counted whole from its begin" : ""),
+                                 base_bytes(sum_of(&moment->buffers))),
                       &moment->buffers, out);
 }
 

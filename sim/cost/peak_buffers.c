@@ -142,23 +142,26 @@ static const char *op_words(const struct sim_sharded *s, int op)
     return o && o->op && o->op->name ? o->op->name : "the loop's end";
 }
 
-static const char *why(struct base_arena *arena, const struct sim_sharded *s, int v, int peak_op)
+static int layers_of(const struct sim_sharded *s, const struct sim_cost_context *p, int loop)
+{
+    while (loop >= 0 && s->ops[loop].trips == MODEL_MICROBATCHES) loop = s->ops[loop].loop;
+    return loop >= 0 ? (int)p->sizes[s->ops[loop].trips] : 0;
+}
+
+static const char *why(const struct sim_cost_context *p, struct base_arena *arena, const struct sim_sharded *s, int v,
+                       int peak_op)
 {
     const struct sim_value *value = &s->values[v];
     const char *last = op_words(s, value->last_use);
     if (s->program->tensors[value->tensor].category == MODEL_GRADIENT) return "gradient, kept until its update";
     if (value->definition == peak_op) return "made here";
     if (value->last_use == peak_op) return "read here for the last time";
+    if (value->saved && layers_of(s, p, value->loop) && sim_stacks_layers(p->plan))
+        return base_print(arena, "saved for the backward pass in one array of all layers, last read by %s", last);
     if (value->saved) return base_print(arena, "saved for the backward pass, last read by %s", last);
     if (s->program->tensors[value->tensor].role == MODEL_ROLE_WEIGHT)
         return base_print(arena, "a copy of a weight, last read by %s", last);
     return base_print(arena, "last read by %s", last);
-}
-
-static int layers_of(const struct sim_sharded *s, const struct sim_cost_context *p, int loop)
-{
-    while (loop >= 0 && s->ops[loop].trips == MODEL_MICROBATCHES) loop = s->ops[loop].loop;
-    return loop >= 0 ? (int)p->sizes[s->ops[loop].trips] : 0;
 }
 
 static int64_t microbatch_of(const struct alive *a, int loop)
@@ -181,7 +184,7 @@ static void add_values(const struct alive *a, int peak_op, enum listed listed, s
         sim_add_peak_buffer(
             arena, out,
             &(struct sim_peak_buffer){.name = base_copy(arena, a->s->program->tensors[value->tensor].name),
-                                      .why = why(arena, a->s, v, peak_op),
+                                      .why = why(a->p, arena, a->s, v, peak_op),
                                       .category = a->categories[v],
                                       .bytes = a->peak[v],
                                       .layer = alive == 1 ? layers - 1 : -1,
@@ -251,7 +254,7 @@ static void list_layout(const struct sim_cost_context *p, const struct sim_shard
                             &(struct sim_peak_buffer){
                                 .name = base_copy(arena, name_of(s, array)),
                                 .why = array->value >= 0
-                                           ? why(arena, s, array->value, memory->peak_op)
+                                           ? why(p, arena, s, array->value, memory->peak_op)
                                            : base_print(arena, "laid out from here to %s", op_words(s, array->death)),
                                 .category = array->category,
                                 .bytes = array->bytes,

@@ -187,6 +187,12 @@ sim_pass_set sim_passes_of(const struct sim_plan *plan)
     return sim_runs_passes(plan) ? sim_compiler_passes(plan) : 0;
 }
 
+bool sim_stacks_layers(const struct sim_plan *plan)
+{
+    const bool propagates = sim_compiler_passes(plan) >> SIM_PASS_PROPAGATE_SHARDINGS & 1;
+    return plan->config->scan_layers && (propagates || sim_is_executed(plan));
+}
+
 /* ---- memory layout of XLA:TPU ---- */
 
 bool sim_uses_compiled_memory(const struct sim_plan *plan)

@@ -81,8 +81,6 @@ static struct sim_sharding_options sharding_options_of(const struct sim_plan *pl
     sharding.propagates = passes & SIM_PASS_BIT(SIM_PASS_PROPAGATE_SHARDINGS);
     sharding.spreads_through_updates = passes & SIM_PASS_BIT(SIM_PASS_SPREAD_THROUGH_UPDATES);
     sharding.keeps_shards = sim_keeps_shards(plan);
-    /* XLA stacks the residuals of a loop. Software without propagation keeps a layer's tensors as they were computed.
-     */
     sharding.scanned = plan->config->scan_layers && sharding.propagates;
     /* Compilers gather again in each layer, since otherwise every gathered parameter would stay alive. */
     sharding.shares_gathers = plan->form == SIM_AS_PARTITIONED || plan->form == SIM_AS_PARTITIONED_AND_EXECUTED;
@@ -140,7 +138,7 @@ static struct sim_compiler compiler_of(const struct sim_plan *plan)
                                  .quantizes = model_dtype_is_quantized(plan->options.dtype),
                                  .weight_copies = sim_weight_copies(plan),
                                  .small_weights = sim_weights_are_small(plan),
-                                 .is_scanned = plan->config->scan_layers,
+                                 .is_scanned = sim_stacks_layers(plan),
                                  .checkpoints = plan->options.remat != MODEL_REMAT_NONE,
                                  .settings = plan->placement->profile.settings};
 }
