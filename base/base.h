@@ -140,12 +140,9 @@ enum { BASE_HUMANE = 32 };
 char *base_format_bytes(char buffer[BASE_HUMANE], double bytes);
 char *base_format_seconds(char buffer[BASE_HUMANE], double seconds);
 char *base_format_count(char buffer[BASE_HUMANE], double count);
-/* Right-aligned in columns of the screen: "%10s" counts bytes, of which the µ of µs has two. */
-char *base_format_right(char buffer[BASE_HUMANE], int width, const char *words);
 /* The same in a buffer of their own, which lasts as long as the block that they stand in: for arguments of a call. */
 #define base_bytes(bytes) base_format_bytes((char[BASE_HUMANE]){0}, (double)(bytes))
 #define base_seconds(seconds) base_format_seconds((char[BASE_HUMANE]){0}, (double)(seconds))
-#define base_right(width, words) base_format_right((char[BASE_HUMANE]){0}, width, words)
 #define base_count(count) base_format_count((char[BASE_HUMANE]){0}, (double)(count))
 
 /* Edits (insert, delete, replace, swap neighbours) between two texts; 64 if either is longer than 64 characters. */

@@ -260,13 +260,6 @@ char *base_format_seconds(char buffer[BASE_HUMANE], double seconds)
     return format_scaled(buffer, seconds, units, BASE_COUNT(units));
 }
 
-char *base_format_right(char buffer[BASE_HUMANE], int width, const char *words)
-{
-    const int missing = width - base_text_width(words);
-    snprintf(buffer, BASE_HUMANE, "%*s%s", missing > 0 ? missing : 0, "", words);
-    return buffer;
-}
-
 char *base_format_count(char buffer[BASE_HUMANE], double count)
 {
     static const struct unit units[] = {{1e12, "T"}, {1e9, "G"}, {1e6, "M"}, {1e3, "k"}, {1.0, ""}};

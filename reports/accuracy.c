@@ -165,8 +165,8 @@ static void put_row(const struct reports_kept_row *row, struct base_text *out)
         base_putf(out, "no prediction: %s\n", row->error);
         return;
     }
-    base_putf(out, "%s %s ", base_right(9, row->timed ? base_seconds(row->measured_step_s) : "-"),
-              base_right(9, base_seconds(row->step_s)));
+    base_putf(out, "%s %s ", reports_right(9, row->timed ? base_seconds(row->measured_step_s) : "-"),
+              reports_right(9, base_seconds(row->step_s)));
     if (row->timed) base_putf(out, "%+6.1f %% ", 100 * (row->step_s / row->measured_step_s - 1));
     else base_putf(out, "%8s ", "");
     base_putf(out, "%9s  ", base_bytes(row->peak_bytes));

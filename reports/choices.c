@@ -60,7 +60,7 @@ static void put_row(const struct reports_choice *c, int width, struct base_text 
     const struct reports_training *training = &c->prediction.training;
     base_putf(out, " %8.0f %15s %12s %s %11s %13s", round(p->tokens_per_s / p->tokens_per_s_per_device),
               base_count(p->tokens_per_s), base_count(p->tokens_per_s_per_device),
-              base_right(10, base_seconds(p->latency_s > 0 ? p->latency_s : p->step_s)),
+              reports_right(10, base_seconds(p->latency_s > 0 ? p->latency_s : p->step_s)),
               base_bytes(p->memory.peak_bytes), words[verdict] ? words[verdict] : base_bytes(p->free_bytes));
     if (training->train_tokens > 0) {
         struct reports_run_length run = reports_length_of_run(training, p);

@@ -8,7 +8,7 @@ enum { SHOWN_STEPS = 12 };
 static void put_row(const struct reports_measured *m, int64_t i, struct base_text *out)
 {
     base_putf(out, "    %6lld  %11.6f  %14.6f  %s\n", (long long)(m->first_step + i), m->loss[i],
-              m->accuracy ? m->accuracy[i] : m->gradient_norm[i], base_right(10, base_seconds(m->step_s[i])));
+              m->accuracy ? m->accuracy[i] : m->gradient_norm[i], reports_right(10, base_seconds(m->step_s[i])));
 }
 
 /* The first ones and the last ones, if there are many. */
@@ -38,7 +38,7 @@ struct reports_evaluation reports_evaluate(const struct reports_measured *m)
 
 static void put_share(const char *name, double part_s, double whole_s, struct base_text *out)
 {
-    base_putf(out, "    %-22s %s  %5.1f %%\n", name, base_right(10, base_seconds(part_s)),
+    base_putf(out, "    %-22s %s  %5.1f %%\n", name, reports_right(10, base_seconds(part_s)),
               whole_s > 0 ? 100 * part_s / whole_s : 0);
 }
 

@@ -89,7 +89,7 @@ static void put_largest_collectives(const struct reports_prediction *r, struct b
         if (which < 0) return;
         done[which] = true;
         const struct sim_collective_row *c = &r->collectives[which];
-        base_putf(out, "    %s  %s over %s: %lld x %s %s, first in %s", base_right(9, base_seconds(c->time_s)),
+        base_putf(out, "    %s  %s over %s: %lld x %s %s, first in %s", reports_right(9, base_seconds(c->time_s)),
                   sim_collective_name(c->kind), topo_axes_spell(out->arena, &r->prediction->mesh, c->axes),
                   (long long)c->count, base_bytes(c->bytes), model_dtype_name(c->dtype), c->first_op);
         put_disagreement(r, which, out);

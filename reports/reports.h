@@ -124,6 +124,9 @@ struct reports_part {
     const char *name;
     double size;
 };
+/* Right-aligned in columns of the screen: "%10s" counts bytes, of which the µ of µs has two. */
+char *reports_format_right(char buffer[BASE_HUMANE], int width, const char *words);
+#define reports_right(width, words) reports_format_right((char[BASE_HUMANE]){0}, width, words)
 void reports_put_bars(const struct reports_part *parts, int count, double whole, char *(*format)(char *, double),
                       struct base_text *out);
 

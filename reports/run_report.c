@@ -33,7 +33,7 @@ static bool has_time(const struct reports_ran *ran)
 
 static void put_line(struct base_text *out, const char *what, const char *predicted, const char *measured, double ratio)
 {
-    base_putf(out, "    %-24s %s %s", what, base_right(12, predicted), base_right(12, measured));
+    base_putf(out, "    %-24s %s %s", what, reports_right(12, predicted), reports_right(12, measured));
     if (ratio > 0) base_putf(out, "   %+.1f %%", 100 * (ratio - 1));
     base_put(out, "\n");
 }

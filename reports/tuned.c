@@ -66,7 +66,7 @@ static void put_line_of_table(const struct reports_tuned *r, const char *rank, c
         return;
     }
     base_putf(out, "%5s %15s %s %11s %11s %6.1f %%  ", rank, base_count(f->prediction.tokens_per_s),
-              base_right(10, base_seconds(f->prediction.step_s)), base_bytes(tuner_needed_bytes(&f->prediction)),
+              reports_right(10, base_seconds(f->prediction.step_s)), base_bytes(tuner_needed_bytes(&f->prediction)),
               base_bytes(f->prediction.free_bytes), 100 * f->prediction.mfu_frac);
     if (r->training.device_hour_price > 0)
         base_putf(out, "%12s  ",

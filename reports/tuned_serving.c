@@ -28,8 +28,8 @@ void reports_tuned_served_row(const struct reports_tuned *r, const char *rank, c
                               struct base_text *out)
 {
     const struct sim_prediction *p = &found->prediction;
-    base_putf(out, "%4s  %s  %s  %s  %10s  %10s  ", rank, base_right(9, base_seconds(p->latency_s)),
-              base_right(11, base_seconds(p->first_token_s)), base_right(9, base_seconds(p->step_s)),
+    base_putf(out, "%4s  %s  %s  %s  %10s  %10s  ", rank, reports_right(9, base_seconds(p->latency_s)),
+              reports_right(11, base_seconds(p->first_token_s)), reports_right(9, base_seconds(p->step_s)),
               base_count(p->tokens_per_s), base_bytes(p->memory.peak_bytes));
     reports_tuned_put_plan(r, found, out);
     base_put(out, "\n");

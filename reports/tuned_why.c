@@ -22,7 +22,7 @@ static void put_line(struct base_text *out, double best_s, double second_s, cons
     const double difference_s = second_s - best_s;
     const char *gap = base_seconds(fabs(difference_s));
     base_putf(out, "    %s%s%*s  %s, not %s: %s\n", difference_s > 0 ? "-" : "+", gap, 10 - base_text_width(gap), "",
-              base_right(10, base_seconds(best_s)), base_right(10, base_seconds(second_s)), what);
+              reports_right(10, base_seconds(best_s)), reports_right(10, base_seconds(second_s)), what);
 }
 
 static const char *words_of(const struct reports_tuned *r, const struct tuner_difference *d)

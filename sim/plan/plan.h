@@ -304,11 +304,11 @@ sim_pass_set sim_compiler_passes(const struct sim_plan *plan);
 enum sim_optimizer_partitioning sim_zero_stage(const struct sim_plan *plan);
 enum sim_optimizer_partitioning sim_most_zero_stage(const struct sim_plan *plan);
 bool sim_shards_parameters(const struct model_rules *rules); /* over the data axis: ZeRO-3, as rules zero3 do */
-/* True if what layers leave to the backward pass stands in stacks, allocated whole: XLA's, and the executor's. Elsewhere
- * a layer's tensors wait where they were computed. */
+/* True if what layers leave to the backward pass stands in stacks, allocated whole: XLA's, and the executor's.
+ * Elsewhere a layer's tensors wait where they were computed. */
 bool sim_stacks_layers(const struct sim_plan *plan);
-sim_pass_set sim_passes_of(const struct sim_plan *plan);     /* those that its program goes through */
-bool sim_hides_collectives(const struct sim_plan *plan);     /* True if a collective may overlap with computation. */
+sim_pass_set sim_passes_of(const struct sim_plan *plan); /* those that its program goes through */
+bool sim_hides_collectives(const struct sim_plan *plan); /* True if a collective may overlap with computation. */
 /* Groups of devices that each have other sequences: over data, experts, and shards of replicas. */
 int64_t sim_plan_replicas(const struct sim_plan *plan);
 /* The plan with its defaults filled in, as a document would say it. */
