@@ -14,6 +14,7 @@ struct exec_array {
     int layers_dim; /* the array's dimension of scanned layers; -1: it holds one layer */
     int64_t layer;  /* which layer, if layers_dim is -1 and the tensor has several */
 };
+#define EXEC_ADAPTER ".lora_" /* in the paths of an adapter's arrays */
 /* Lists all arrays of a checkpoint, sorted by path. */
 void exec_arrays(struct base_arena *arena, const struct exec_machine *machine, struct exec_array **out, int *count);
 /* A box of an array: a chunk, a device's part, or the whole array. */

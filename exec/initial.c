@@ -1,6 +1,7 @@
 /* Initial values, as T5X's networks draw them: the embedding normal(0, 1); kernels by variance scaling over fan-in,
  * truncated normal for MLP and logits, normal for attention, the query divided by sqrt(head_dim); the relative
- * position table uniform over the average fan; norms 1. The random numbers are our own: they depend on seed, path
+ * position table uniform over the average fan; norms 1. Of an adapter, the first matrix is uniform within
+ * 1 / sqrt(fan), the second 0, as peft's. The random numbers are our own: they depend on seed, path
  * and element. */
 #include "exec/checkpoint.h"
 
@@ -51,7 +52,10 @@ static struct initializer dense_initializer_of(const struct sim_plan *plan, cons
     const double truncation = 0.87962566103423978; /* standard deviation of a normal distribution truncated at two */
     double embed = (double)c->emb_dim;
     if (base_ends_in(array->path, ".scale")) return (struct initializer){ONES, 1};
-    if (base_ends_in(array->path, ".bias")) return (struct initializer){ZEROS, 0};
+    if (base_ends_in(array->path, ".bias") || base_ends_in(array->path, ".lora_b.kernel"))
+        return (struct initializer){ZEROS, 0};
+    if (base_ends_in(array->path, ".lora_a.kernel"))
+        return (struct initializer){UNIFORM, sqrt((double)plan->options.lora_rank / fan_in(array))};
     if (base_ends_in(array->path, ".embedding")) return (struct initializer){NORMAL, 1};
     if (base_ends_in(array->path, ".rel_embedding")) {
         double buckets = (double)array->shape[array->rank - 1], heads = fan_in(array) / buckets;

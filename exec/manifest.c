@@ -143,9 +143,9 @@ enum base_status exec_manifest_check(struct base_arena *arena, const struct exec
 
 /* ---- keys that must not change within one training ---- */
 
-static const enum sim_key kept_keys[] = {SIM_BATCH_SIZE,   SIM_INPUTS_LENGTH,          SIM_TARGETS_LENGTH,
-                                         SIM_DTYPE,        SIM_LEARNING_RATE,          SIM_Z_LOSS,
-                                         SIM_DROPOUT_RATE, SIM_LOSS_NORMALIZING_FACTOR};
+static const enum sim_key kept_keys[] = {SIM_BATCH_SIZE,   SIM_INPUTS_LENGTH,           SIM_TARGETS_LENGTH,
+                                         SIM_DTYPE,        SIM_LEARNING_RATE,           SIM_Z_LOSS,
+                                         SIM_DROPOUT_RATE, SIM_LOSS_NORMALIZING_FACTOR, SIM_LORA_ALPHA};
 
 static bool is_listed(const char *names, const char *name)
 {
@@ -170,8 +170,10 @@ enum base_status exec_manifest_check_plan(struct base_arena *arena, const struct
     struct sim_plan_text was, is = sim_plan_filled(arena, plan);
     BASE_TRY(sim_plan_from_json(arena, manifest->plan, &was, error));
     for (int i = 0; i < BASE_COUNT(kept_keys); i++) {
-        const enum sim_key key = kept_keys[i];
-        BASE_TRY(check_kept(manifest, sim_plan_keys[key].name, was.values[key], is.values[key], allowed, error));
+        const struct sim_plan_key *key = &sim_plan_keys[kept_keys[i]];
+        const char *usual = key->default_unsaid ? key->fallback : NULL, *before = was.values[kept_keys[i]],
+                   *now = is.values[kept_keys[i]];
+        BASE_TRY(check_kept(manifest, key->name, before ? before : usual, now ? now : usual, allowed, error));
     }
     const char *before = manifest->data ? base_json_get(manifest->data, "content")->string : NULL;
     return check_kept(manifest, "data", before, data, allowed, error);

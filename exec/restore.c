@@ -11,6 +11,8 @@ struct restoring {
     const struct exec_restoring *how;
     struct exec_manifest manifest;
     bool has_manifest, has_state;
+    bool is_base; /* it lacks the plan's adapters: they keep their values, and training starts afresh */
+    bool leaves_state;
     struct exec_channels channels; /* of arrays restored as int8 */
     uint64_t *checksums;           /* by array: of the elements that this rank holds first, as read */
     struct base_error *error;
@@ -56,7 +58,8 @@ static enum base_status read_metadata(const struct restoring *r, const struct ex
 /* Either all state arrays are there, or none. */
 static bool is_wanted(const struct restoring *r, int array)
 {
-    return r->has_state || !is_state(r->holders.arrays[array].path);
+    const char *path = r->holders.arrays[array].path;
+    return (r->has_state || !is_state(path)) && !(r->is_base && strstr(path, EXEC_ADAPTER));
 }
 
 static bool is_read(const struct restoring *r, const char *path)
@@ -84,7 +87,7 @@ static enum base_status check_for_more(const struct restoring *r)
     for (int i = 0; i < count; i++) {
         bool state = !strncmp(names[i], "state.param_states.", strlen("state.param_states."));
         if (!state && strncmp(names[i], "target.", strlen("target.")) != 0) continue;
-        if (is_read(r, names[i]) || (state && (r->how->evaluates || is_placeholder(r, names[i])))) continue;
+        if (is_read(r, names[i]) || (state && (r->leaves_state || is_placeholder(r, names[i])))) continue;
         return base_fail(r->error, BASE_INPUT, "%s: is in the checkpoint, but the plan's %s lacks it",
                          path_of(r->arena, r, names[i]), state ? "optimizer" : "model");
     }
@@ -96,7 +99,7 @@ static enum base_status check_listed(const struct restoring *r)
 {
     for (const struct base_json *entry = r->manifest.arrays->child; entry; entry = entry->next) {
         const bool state = is_state(entry->key);
-        if (is_read(r, entry->key) || (state && r->how->evaluates)) continue;
+        if (is_read(r, entry->key) || (state && r->leaves_state)) continue;
         return base_fail(r->error, BASE_INPUT, "%s: arrays: %.200s is listed, and %s", r->manifest.path, entry->key,
                          !base_is_there(path_of(r->arena, r, entry->key))
                              ? "is gone from the checkpoint: it is not whole"
@@ -106,14 +109,14 @@ static enum base_status check_listed(const struct restoring *r)
     return BASE_OK;
 }
 
-static bool has_any(const struct restoring *r, const char *beginning)
+static bool has_any(const struct restoring *r, const char *part)
 {
     const char *const *names;
     struct base_error ignored;
     int count;
     if (base_directory_list(r->arena, r->how->path, &names, &count, &ignored) != BASE_OK) return false;
     for (int i = 0; i < count; i++)
-        if (!strncmp(names[i], beginning, strlen(beginning))) return true;
+        if (strstr(names[i], part)) return true;
     return false;
 }
 
@@ -129,8 +132,8 @@ static enum base_status check_is_checkpoint(const struct restoring *r)
 static enum base_status choose_arrays(struct restoring *r)
 {
     bool counts = base_directory_exists(path_of(r->arena, r, "state.step"));
-    r->has_state = counts || has_any(r, "state.");
-    if (r->has_state && !counts && !r->how->evaluates)
+    r->has_state = !r->is_base && (counts || has_any(r, "state."));
+    if (r->has_state && !counts && !r->leaves_state)
         return base_fail(r->error, BASE_INPUT,
                          "%s: is missing, but other state of the optimizer exists, so that the checkpoint's step is "
                          "unknown; remove all of state.* to start at step 0 with fresh state",
@@ -147,9 +150,13 @@ static enum base_status read_manifest(struct restoring *r)
     BASE_TRY(exec_manifest_read(r->arena, how->path, &r->manifest, &r->has_manifest, r->error));
     if (!r->has_manifest) return BASE_OK;
     BASE_TRY(exec_manifest_check_name(&r->manifest, how->path, r->error));
+    if (how->resumes && r->is_base)
+        return base_fail(
+            r->error, BASE_INPUT,
+            "%s: is of a run without adapters; give --checkpoint another folder, and this one to --restore", how->path);
     if (how->resumes)
         BASE_TRY(exec_manifest_check_plan(r->arena, &r->manifest, r->holders.plan, how->data, how->allowed, r->error));
-    const unsigned also = (how->evaluates ? 0 : EXEC_CHECK_OPTIMIZER) | (how->resumes ? EXEC_CHECK_SEED : 0);
+    const unsigned also = (r->leaves_state ? 0 : EXEC_CHECK_OPTIMIZER) | (how->resumes ? EXEC_CHECK_SEED : 0);
     return exec_manifest_check(r->arena, &r->manifest, r->holders.plan, also, r->error);
 }
 
@@ -157,7 +164,9 @@ static void warn_of_unchecked(const struct restoring *r)
 {
     if (!r->how->warn || exec_rank(r->holders.transport) != 0) return;
     if (!r->has_state && !r->how->evaluates)
-        r->how->warn(base_print(r->arena, "%s: has no optimizer state; it starts afresh, at step 0", r->how->path));
+        r->how->warn(base_print(r->arena, "%s: has no %s; %s afresh, at step 0", r->how->path,
+                                r->is_base ? "adapters" : "optimizer state",
+                                r->is_base ? "they and the optimizer start" : "it starts"));
     if (r->has_manifest) return;
     r->how->warn(base_print(r->arena,
                             "%s: has no manifest: names, shapes and dtypes of its arrays match the plan; activations, "
@@ -235,11 +244,13 @@ static enum base_status read_chunks(const struct restoring *r, int array, chunk_
 static enum base_status check_arrays(struct restoring *r, int64_t *step)
 {
     struct exec_zarr z;
+    r->is_base = r->holders.plan->options.lora_rank && !has_any(r, EXEC_ADAPTER);
+    r->leaves_state = r->how->evaluates || r->is_base;
     BASE_TRY(read_manifest(r));
     BASE_TRY(check_is_checkpoint(r));
     BASE_TRY(choose_arrays(r));
     *step = 0;
-    if (base_directory_exists(path_of(r->arena, r, "state.step")))
+    if (!r->is_base && base_directory_exists(path_of(r->arena, r, "state.step")))
         BASE_TRY(exec_read_step(r->arena, r->how->path, r->has_manifest ? &r->manifest : NULL, step, r->error));
     for (int i = 0; i < r->holders.count; i++)
         if (is_wanted(r, i)) BASE_TRY(read_metadata(r, &r->holders.arrays[i], &z));

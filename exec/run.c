@@ -84,9 +84,10 @@ static enum base_status begin(struct run *run, int64_t *first_step)
                          "--checkpoint: %s: contains no checkpoint to evaluate; give the folder of a run's "
                          "checkpoints, or --restore CHECKPOINT",
                          request->checkpoint);
-    if (restoring.path) BASE_TRY(exec_restore(run->arena, run->machines[0], &restoring, first_step, run->error));
-    for (int i = 0; i < run->machine_count && !restoring.path; i++)
+    const bool draws = !restoring.path || run->machines[0]->plan->options.lora_rank; /* a base has no adapters */
+    for (int i = 0; i < run->machine_count && draws; i++)
         BASE_TRY(exec_set_initial_values(run->arena, run->machines[i]));
+    if (restoring.path) BASE_TRY(exec_restore(run->arena, run->machines[0], &restoring, first_step, run->error));
     if (!request->evaluates) status = exec_home_check(home, *first_step, request->steps, run->error);
     if (request->ready) request->ready();
     return exec_agree(request->transport, status, run->error);

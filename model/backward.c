@@ -146,6 +146,7 @@ static void transpose_input(struct builder_pass *pass, const struct model_op *op
 
 static void transpose_reshape(struct builder_pass *pass, const struct model_op *op, int cotangent)
 {
+    if (model_builder_get(pass->builder, op->inputs[0])->frozen) return;
     char labels[1][MODEL_MAX_RANK + 1];
     memcpy(labels[0], op->output_labels, sizeof labels[0]);
     enum model_function function = op->function == MODEL_REPEAT ? MODEL_REPEAT_GRAD : MODEL_NO_FUNCTION;

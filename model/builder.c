@@ -129,6 +129,18 @@ static const char *next_term(const char *equation, char term[MODEL_MAX_RANK + 1]
     return *equation == ',' ? equation + 1 : *equation == '-' ? equation + 2 : equation;
 }
 
+/* Made of parameters that are not trained, and of numbers of tokens. */
+static bool is_frozen(const struct builder *builder, const struct model_op *op)
+{
+    bool frozen = false;
+    for (int i = 0; i < op->input_count; i++) {
+        const struct model_tensor *input = model_builder_get(builder, op->inputs[i]);
+        if (!input->frozen && input->dtype != MODEL_INT32 && input->dtype != MODEL_BOOL) return false;
+        frozen |= input->frozen;
+    }
+    return frozen;
+}
+
 int model_builder_apply(struct builder *builder, enum model_op_kind kind, enum model_function function,
                         const char *name, const char *equation, const char *declared, enum model_dtype dtype,
                         enum model_role role, const int *inputs)
@@ -152,6 +164,7 @@ int model_builder_apply(struct builder *builder, enum model_op_kind kind, enum m
     int output = model_builder_tensor(builder, op.name, declared ? declared : term, dtype, MODEL_ACTIVATION, role);
     model_builder_output(builder, &op, output, term);
     if (kind == MODEL_RESHAPE) model_builder_map_reshape(builder->program, &op);
+    builder->program->tensors[output].frozen = is_frozen(builder, &op);
     *model_builder_op(builder, kind, function, op.name) = op;
     return output;
 }

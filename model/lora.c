@@ -32,6 +32,7 @@ int model_builder_adapted(struct builder *builder, enum builder_linear which, co
     const char *kept = base_print(builder->arena, "%s->%s", labels, labels);
     int scaled = builder_apply(builder, MODEL_MAP, MODEL_SCALE, base_print(builder->arena, "%s/lora_scale", name), kept,
                                dtype, MODEL_ROLE_FUSED, b);
+    builder_factor(builder, options->lora_alpha / (double)options->lora_rank);
     return builder_apply(builder, MODEL_MAP, MODEL_ADD, base_print(builder->arena, "%s/adapted", name),
                          base_print(builder->arena, "%s,%s->%s", labels, labels, labels), builder->dtype,
                          (enum model_role)model_builder_get(builder, result)->role, result, scaled);

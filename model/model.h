@@ -64,7 +64,8 @@ struct model_options {
     bool sorts_tokens; /* rows go to experts sorted, not by products with one-hots */
     int64_t lora_rank; /* of adapters, which alone are trained; 0: all parameters are */
     bool lora_attention_only;
-    bool dropout; /* of embeddings, attention weights and residual branches */
+    double lora_alpha; /* an adapter's result counts lora_alpha / lora_rank times */
+    bool dropout;      /* of embeddings, attention weights and residual branches */
     model_trait_set traits;
     unsigned parts;       /* bits of enum model_part; 0: all */
     bool sends;           /* messages to other stages are operations, for execution */

@@ -172,7 +172,7 @@ struct model_tensor {
                                first constraint */
     int recomputed_of;  /* the forward tensor that this one repeats in the backward pass, as elementwise tensors are by
                        whoever reads them; or -1 */
-    bool frozen;        /* a parameter that is not trained, or a cast of one */
+    bool frozen;        /* a parameter that is not trained, or made of such alone */
     bool is_result;     /* inference: a result, even if other operations read it, too */
     bool from_producer; /* sharded as its producer's operand is (casts and reshapes of parameters) */
     int block;          /* where it is made; persistent tensors: -1 */

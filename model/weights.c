@@ -130,7 +130,6 @@ int model_builder_parameter_as(struct builder *builder, const char *name, int pa
     int copy = builder_apply(builder, MODEL_MAP, scales < 0 ? MODEL_CAST : MODEL_DEQUANTIZE, name, equation, dtype,
                              MODEL_ROLE_WEIGHT, parameter, scales);
     builder->program->tensors[copy].from_producer = true;
-    builder->program->tensors[copy].frozen = builder->program->tensors[parameter].frozen;
     return copy;
 }
 
@@ -151,6 +150,5 @@ int model_builder_weight(struct builder *builder, const char *path, const char *
     int reshaped = builder_apply(builder, MODEL_RESHAPE, MODEL_NO_FUNCTION, path, equation, builder->weights,
                                  MODEL_ROLE_WEIGHT, copy);
     builder->program->tensors[reshaped].from_producer = true;
-    builder->program->tensors[reshaped].frozen = builder->program->tensors[copy].frozen;
     return reshaped;
 }

@@ -1,4 +1,5 @@
-"""Writes tests/data/transformers_steps.json: loss and gradient norm of tiny models of Hugging Face's transformers.
+"""Writes tests/data/transformers_steps.json: loss and gradient norm of tiny models of Hugging Face's transformers; and
+transformers_fine_tunes.json: those of some steps that train LoRA adapters of theirs.
 
 Each model has seeded weights, which the test makes again: see value(). The batch is that of the test's batches.jsonl.
   python3 scripts/transformers_vectors.py tests/data [FAMILY…]   (with PyPI's torch and transformers)
@@ -55,6 +56,15 @@ FAMILIES = {
                                layer_types=["sliding_attention", "full_attention"],
                                rope_parameters=dict(PLAIN, rope_theta=1.5e5))),
 }
+
+
+# Fine-tunes: family, and the linear layers that have adapters, under the names of run and of transformers
+ALPHA, RANK, RATE, STEPS = 8, 3, 0.25, 3
+ATTENTION = {"self_attention.query": "q_proj", "self_attention.key": "k_proj", "self_attention.value": "v_proj",
+             "self_attention.out": "o_proj"}
+TUNED = {"llama": ("all-linear", {**ATTENTION, "mlp.wi_0": "gate_proj", "mlp.wi_1": "up_proj", "mlp.wo": "down_proj"}),
+         "qwen2": ("attention", ATTENTION), "mixtral": ("attention", ATTENTION),
+         "starcoder2": ("all-linear", {**ATTENTION, "mlp.wi": "c_fc", "mlp.wo": "c_proj"})}
 
 
 def number(seed, count):
@@ -322,30 +332,88 @@ def ungated(family, w):
     return state
 
 
+class Adapted(torch.nn.Module):
+    """A frozen linear layer, plus alpha / rank B(A x), as peft's without dropout."""
+
+    def __init__(self, frozen, a, b):
+        super().__init__()
+        self.frozen, self.a, self.b = frozen, torch.nn.Parameter(a), torch.nn.Parameter(b)
+
+    def forward(self, x):
+        return self.frozen(x) + ALPHA / RANK * (x @ self.a @ self.b)
+
+
+def adapt(model, w, linears):
+    """Puts an adapter beside each of these layers. Returns the parameters that are trained."""
+    c = w.config
+    d = getattr(c, "head_dim", None) or c.hidden_size // c.num_attention_heads
+    shapes = {"query": (1, [c.hidden_size, c.num_attention_heads, d]), "out": (2, [c.num_attention_heads, d, c.hidden_size]),
+              "key": (1, [c.hidden_size, c.num_key_value_heads, d]), "value": (1, [c.hidden_size, c.num_key_value_heads, d]),
+              "wo": (1, [c.intermediate_size, c.hidden_size])}
+    model.requires_grad_(False)
+    for at, layer in enumerate(model.model.layers):
+        for path, name in linears.items():
+            parent = layer.self_attn if path.startswith("self") else layer.mlp
+            inputs, shape = shapes.get(path.rsplit(".", 1)[-1], (1, [c.hidden_size, c.intermediate_size]))
+            a = w.linear(at, path + ".lora_a", *shape[:inputs], RANK, inputs=inputs).T
+            b = w.linear(at, path + ".lora_b", RANK, *shape[inputs:]).T
+            setattr(parent, name, Adapted(getattr(parent, name), *(torch.tensor(x.copy()) for x in (a, b))))
+    return [p for p in model.parameters() if p.requires_grad]
+
+
+def fine_tune(family):
+    """Loss and norm of the adapters' gradient, in each of some steps of plain gradient descent."""
+    targets_word, linears = TUNED[family]
+    model, w, said = loaded(family)
+    trained, losses, norms = adapt(model, w, linears), [], []
+    for _ in range(STEPS):
+        loss = loss_of(model)
+        model.zero_grad()
+        loss.backward()
+        losses.append(loss.item())
+        norms.append(sum(float((p.grad.double() ** 2).sum()) for p in trained) ** 0.5)
+        with torch.no_grad():
+            for p in trained:
+                p -= RATE * p.grad
+    return {"family": family, "config": said, "lora_rank": RANK, "lora_targets": targets_word, "lora_alpha": ALPHA,
+            "learning_rate": RATE, "losses": losses, "gradient_norms": norms}
+
+
 UNGATED = ("starcoder2", "falcon", "gpt2", "gpt_neox", "opt", "bloom")
 
 
-def step(family):
+def loaded(family):
+    """The model with the test's weights, these, and what its configuration says."""
     name, arguments = FAMILIES[family]
     config_class = "Gemma3TextConfig" if family == "gemma3" else f"{name}Config"
     config = getattr(transformers, config_class)(**arguments, attn_implementation="eager")
     model = getattr(transformers, name + ("LMHeadModel" if family == "gpt2" else "ForCausalLM"))(config).float().eval()
     dense_layers = getattr(config, "first_k_dense_replace", 0) if family.startswith("deepseek") else 0
-    state = (ungated if family in UNGATED else llama_like)(family, Weights(config, dense_layers))
+    w = Weights(config, dense_layers)
+    state = (ungated if family in UNGATED else llama_like)(family, w)
     parameters = dict(model.named_parameters())
     assert set(parameters) == set(state), (set(parameters) ^ set(state))
     with torch.no_grad():
         for key, array in state.items():
             assert tuple(parameters[key].shape) == array.shape, (key, parameters[key].shape, array.shape)
             parameters[key].copy_(torch.tensor(array.copy()))
-    inputs, targets = (torch.tensor(part) for part in batch())
-    logits = model(input_ids=inputs, use_cache=False).logits
-    loss = torch.nn.functional.cross_entropy(logits.reshape(-1, VOCAB), targets.reshape(-1))
-    loss.backward()
-    squares = {key: float((p.grad.double() ** 2).sum()) for key, p in parameters.items()}
-    assert all(square > 0 for square in squares.values()), squares
     said = {key: value for key, value in json.loads(config.to_json_string(use_diff=False)).items()
             if key in arguments or key in KEPT}
+    return model, w, said
+
+
+def loss_of(model):
+    inputs, targets = (torch.tensor(part) for part in batch())
+    logits = model(input_ids=inputs, use_cache=False).logits
+    return torch.nn.functional.cross_entropy(logits.reshape(-1, VOCAB), targets.reshape(-1))
+
+
+def step(family):
+    model, _, said = loaded(family)
+    loss = loss_of(model)
+    loss.backward()
+    squares = {key: float((p.grad.double() ** 2).sum()) for key, p in model.named_parameters()}
+    assert all(square > 0 for square in squares.values()), squares
     return {"family": family, "config": said, "loss": loss.item(), "gradient_norm": sum(squares.values()) ** 0.5}
 
 
@@ -355,11 +423,15 @@ KEPT = ("model_type", "tie_word_embeddings", "hidden_act", "hidden_activation", 
         "num_local_experts", "num_experts", "n_routed_experts", "use_parallel_residual", "do_layer_norm_before", "enable_bias", "use_bias")
 
 
+def write(path, rows):
+    with open(path, "w") as out:
+        out.write("[" + ",\n ".join(json.dumps(made) for made in rows) + "]\n")
+
+
 def main():
     folder, families = sys.argv[1], sys.argv[2:] or FAMILIES
-    steps = [step(family) for family in families]
-    with open(f"{folder}/transformers_steps.json", "w") as out:
-        out.write("[" + ",\n ".join(json.dumps(made) for made in steps) + "]\n")
+    write(f"{folder}/transformers_steps.json", [step(family) for family in families])
+    write(f"{folder}/transformers_fine_tunes.json", [fine_tune(family) for family in TUNED if family in families])
     inputs, targets = batch()
     with open(f"{folder}/transformers_batch.jsonl", "w") as out:
         out.write(json.dumps({"decoder_input_tokens": inputs.tolist(), "decoder_target_tokens": targets.tolist(),

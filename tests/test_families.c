@@ -60,6 +60,7 @@ static const struct split one_device = {"local:1", "1,1", "standard:1,1", NULL, 
 static struct sim_plan_text plan_of(struct base_arena *arena, const struct base_json *row, const struct split *split,
                                     const char *learning_rate)
 {
+    const struct base_json *targets = base_json_get(row, "lora_targets");
     const char *line;
     struct base_error error;
     assert_ok(model_huggingface_line(arena, base_json_get(row, "config"), &line, &error), &error);
@@ -75,28 +76,38 @@ static struct sim_plan_text plan_of(struct base_arena *arena, const struct base_
                                              [SIM_BATCH_SIZE] = "8",
                                              [SIM_OPTIMIZER] = "sgd",
                                              [SIM_LEARNING_RATE] = learning_rate,
+                                             [SIM_LORA_RANK] = base_json_get(row, "lora_rank") ? "3" : NULL,
+                                             [SIM_LORA_TARGETS] = targets ? targets->string : NULL,
                                              [SIM_Z_LOSS] = "0",
                                              [SIM_DTYPE] = "float32",
                                              [SIM_REMAT_POLICY] = "none"}};
 }
 
-static void check_step(struct base_arena *arena, const struct base_json *row)
+static const struct base_json *fine_tunes(struct base_arena *arena)
+{
+    return test_read_json(arena, "transformers_fine_tunes.json")->child;
+}
+
+static void check_steps(struct base_arena *arena, const struct base_json *row, const char *learning_rate, int steps,
+                        const struct base_json *loss, const struct base_json *gradient_norm)
 {
     struct base_error error;
     struct rig rig;
     struct exec_data data;
     struct exec_batch batch;
-    const struct sim_plan_text text = plan_of(arena, row, &one_device, "0");
+    const struct sim_plan_text text = plan_of(arena, row, &one_device, learning_rate);
     assert_ok(rig_begin_as(arena, &text, SIM_AS_EXECUTED, &rig, &error), &error);
     set_weights(arena, &rig);
     assert_ok(
         exec_data_open(arena, &rig.plan, "tests/data/transformers_batch.jsonl", 1, EXEC_OF_TRAINING, &data, &error),
         &error);
     exec_data_batch(arena, &data, 0, 0, rig.plan.batch_size, &batch);
-    exec_feed(&rig.machine, &batch);
-    exec_step(&rig.machine);
-    assert_near(rig.machine.loss_sum / rig.machine.weight_sum, base_json_get(row, "loss")->number, 1e-5);
-    assert_near(sqrt(rig.machine.gradient_square_sum), base_json_get(row, "gradient_norm")->number, 1e-5);
+    for (int i = 0; i < steps; i++, loss = loss->next, gradient_norm = gradient_norm->next) {
+        exec_feed(&rig.machine, &batch);
+        exec_step(&rig.machine);
+        assert_near(rig.machine.loss_sum / rig.machine.weight_sum, loss->number, 1e-5);
+        assert_near(sqrt(rig.machine.gradient_square_sum), gradient_norm->number, 1e-5);
+    }
     sim_cache_free(rig.cache);
 }
 
@@ -106,11 +117,25 @@ static void steps_are_those_of_transformers(struct base_arena *arena)
     for (const struct base_json *row = test_read_json(arena, "transformers_steps.json")->child; row; row = row->next) {
         struct base_arena own = {.exhausted = arena->exhausted};
         TEST_ROW("%s", base_json_get(row, "family")->string);
-        check_step(&own, row);
+        check_steps(&own, row, "0", 1, base_json_get(row, "loss"), base_json_get(row, "gradient_norm"));
         base_arena_free(&own);
         count++;
     }
     assert_int_equal(count, 23);
+}
+
+/* LoRA: losses and gradients of adapters alone, over steps that change them. */
+static void adapters_train_as_those_of_transformers(struct base_arena *arena)
+{
+    int count = 0;
+    for (const struct base_json *row = fine_tunes(arena); row; row = row->next, count++) {
+        const struct base_json *losses = base_json_get(row, "losses");
+        struct base_arena own = {.exhausted = arena->exhausted};
+        TEST_ROW("%s", base_json_get(row, "family")->string);
+        check_steps(&own, row, "0.25", losses->count, losses->child, base_json_get(row, "gradient_norms")->child);
+        base_arena_free(&own);
+    }
+    assert_int_equal(count, 4);
 }
 
 /* ---- in bfloat16 ---- */
@@ -165,7 +190,7 @@ static int64_t bytes_of(const struct sim_collective_row *rows, int count)
 static struct outcome run(struct base_arena *arena, const struct base_json *row, const struct split *split)
 {
     const struct exec_request request = {.steps = STEPS};
-    const struct sim_plan_text text = plan_of(arena, row, split, "1e-2");
+    const struct sim_plan_text text = plan_of(arena, row, split, base_json_get(row, "lora_rank") ? "1" : "1e-2");
     struct sim_cache *cache = sim_cache_new(arena);
     struct base_error error;
     struct sim_plan plan;
@@ -187,7 +212,7 @@ static struct outcome run(struct base_arena *arena, const struct base_json *row,
 }
 
 /* By data, by heads and width, by both, with sharded parameters, by experts, by stages. */
-static void families_lose_the_same_on_any_mesh(struct base_arena *arena)
+static void lose_the_same_on_any_mesh(struct base_arena *arena, const struct base_json *row)
 {
     static const struct split splits[] = {
         {"local:2", "1,1", "standard:1,1", NULL, NULL},    {"local:2", "1,2", "standard:1,1", NULL, NULL},
@@ -195,7 +220,7 @@ static void families_lose_the_same_on_any_mesh(struct base_arena *arena)
         {"local:8", "1,2", "standard:1,1", NULL, NULL},    {"local:4", "1,1", "standard_moe:1,1", "4", NULL},
         {"local:8", "1,2", "standard_moe:1,1", "2", NULL}, {"local:2", NULL, "standard:1,1", NULL, "2"},
     };
-    for (const struct base_json *row = test_read_json(arena, "transformers_steps.json")->child; row; row = row->next) {
+    for (; row; row = row->next) {
         const struct base_json *config = base_json_get(row, "config");
         const bool one_key = base_json_get(config, "multi_query"),
                    sparse = base_json_get(config, "num_experts_per_tok");
@@ -220,10 +245,20 @@ static void families_lose_the_same_on_any_mesh(struct base_arena *arena)
     }
 }
 
+static void families_lose_the_same_on_any_mesh(struct base_arena *arena)
+{
+    lose_the_same_on_any_mesh(arena, test_read_json(arena, "transformers_steps.json")->child);
+}
+
+static void adapters_lose_the_same_on_any_mesh(struct base_arena *arena)
+{
+    lose_the_same_on_any_mesh(arena, fine_tunes(arena));
+}
+
 static const struct test tests[] = {
-    TEST(steps_are_those_of_transformers),
-    TEST(heads_add_up_before_they_are_rounded),
-    TEST(families_lose_the_same_on_any_mesh),
+    TEST(steps_are_those_of_transformers),    TEST(heads_add_up_before_they_are_rounded),
+    TEST(families_lose_the_same_on_any_mesh), TEST(adapters_train_as_those_of_transformers),
+    TEST(adapters_lose_the_same_on_any_mesh),
 };
 
 int main(int argument_count, char **arguments)

@@ -236,10 +236,8 @@ enum base_status sim_plan_check_stored(const struct sim_plan *plan, struct base_
         return base_fail(error, BASE_INPUT,
                          "optimizer: muon needs each matrix whole for its update, but the rules shard parameters over "
                          "data; use logical_axis_rules standard:1,1 and optimizer_partitioning data, or adamw");
-    if (plan->options.lora_rank &&
-        (plan->placement->topology.kind == TOPO_LOCAL || plan->config->latent.key_value_rank))
-        return base_fail(error, BASE_INPUT,
-                         "lora_rank: adapters are predicted, not run here, and are not of latent attention; use 0");
+    if (plan->options.lora_rank && plan->config->latent.key_value_rank)
+        return base_fail(error, BASE_INPUT, "lora_rank: adapters of latent attention are not modelled; use 0");
     if (plan->cpu_offload && !(sim_plan_traits(plan) >> MODEL_TRAIT_OFFLOADS_STATE & 1))
         return base_fail(error, BASE_INPUT,
                          "cpu_offload: is supported by DeepSpeed and FSDP, and %s lacks it; use software deepspeed, "

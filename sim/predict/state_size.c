@@ -45,26 +45,41 @@ static int64_t host_input_bytes(const struct sim_plan *plan, int hosts)
     return (plan->batch_size + shards - 1) / shards * length * INT32_BYTES;
 }
 
-enum base_status sim_checkpoint_of(struct base_arena *arena, const struct sim_plan *plan, struct sim_checkpoint *out,
-                                   struct base_error *error)
+/* Of parameters and their state: whole, and on one device. */
+static enum base_status add_states(const struct sim_plan *plan, const struct model_parameter *parameters, int count,
+                                   bool trained, int64_t bytes[2], struct base_error *error)
 {
-    const struct model_parameter *parameters = plan->options.parameters;
-    int count = plan->options.parameter_count;
     struct model_device_state whole, device;
     struct model_adafactor defaults;
     const struct model_adafactor *adafactor = adafactor_of(plan, &defaults);
     enum model_optimizer optimizer = plan->options.optimizer;
-    if (!parameters) BASE_TRY(model_parameters(arena, plan->config, &parameters, &count, error));
-    parameters = model_padded_parameters(arena, sim_vocabulary_multiple(plan), parameters, count);
-    if (plan->options.lora_rank) parameters = model_adapters(arena, parameters, count, &plan->options, &count);
     BASE_TRY(model_whole_state(parameters, count, optimizer, adafactor, &whole, error));
     BASE_TRY(model_device_state(parameters, count, plan->rules, &plan->placement->named_axes, sim_plan_division(plan),
                                 optimizer, adafactor, &device, error));
+    bytes[0] += whole.parameter_bytes + (trained ? whole.optimizer_state_bytes : 0);
+    bytes[1] += device.parameter_bytes + (trained ? device.optimizer_state_bytes : 0);
+    return BASE_OK;
+}
+
+/* Adapters are saved alone, as peft does, but by run, which saves the frozen base, too. */
+enum base_status sim_checkpoint_of(struct base_arena *arena, const struct sim_plan *plan, struct sim_checkpoint *out,
+                                   struct base_error *error)
+{
+    const struct model_parameter *parameters = plan->options.parameters;
+    const bool adapts = plan->options.lora_rank > 0;
+    int count = plan->options.parameter_count;
+    int64_t bytes[2] = {0};
+    if (!parameters) BASE_TRY(model_parameters(arena, plan->config, &parameters, &count, error));
+    parameters = model_padded_parameters(arena, sim_vocabulary_multiple(plan), parameters, count);
+    if (adapts && plan->placement->topology.kind == TOPO_LOCAL)
+        BASE_TRY(add_states(plan, parameters, count, false, bytes, error));
+    if (adapts) parameters = model_adapters(arena, parameters, count, &plan->options, &count);
+    BASE_TRY(add_states(plan, parameters, count, true, bytes, error));
     double rate = rate_of_device(&plan->placement->topology);
-    *out = (struct sim_checkpoint){.bytes = whole.parameter_bytes + whole.optimizer_state_bytes};
+    *out = (struct sim_checkpoint){.bytes = bytes[0]};
     out->devices_per_host = devices_per_host(&plan->placement->topology);
-    out->host_bytes = (device.parameter_bytes + device.optimizer_state_bytes) * out->devices_per_host;
+    out->host_bytes = bytes[1] * out->devices_per_host;
     out->host_input_bytes = host_input_bytes(plan, plan->placement->topology.device_count / out->devices_per_host);
-    if (rate > 0) out->save_s = (double)(device.parameter_bytes + device.optimizer_state_bytes) / rate;
+    if (rate > 0) out->save_s = (double)bytes[1] / rate;
     return BASE_OK;
 }
