@@ -136,7 +136,7 @@ void commands_warn_of_experts(struct commands_context *context, const struct sim
     const bool is_t5x = !software || !*software || !strcmp(software, sim_plan_keys[SIM_SOFTWARE].fallback);
     struct model_rules rules;
     struct base_error unread;
-    if (!config->experts.count || !is_t5x) return;
+    if (!config->experts.count || !is_t5x || sim_key_is_given(text, SIM_EXPERT_PARALLEL)) return;
     if (model_rules_parse(context->arena, given, &rules, &unread) == BASE_OK && !model_rules_name(&rules, "expert"))
         commands_warn(context,
                       base_print(context->arena,

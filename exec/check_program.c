@@ -64,7 +64,8 @@ static enum base_status check_compute(const struct exec_machine *machine, const 
         function == MODEL_ROLLED_TOKENS)
         return BASE_OK;
     bool rows = op->op->kind == MODEL_MAP || op->op->kind == MODEL_REDUCE || op->op->kind == MODEL_UPDATE;
-    if (rows && !sim_joins_keys(op->op) && !exec_row_function_of(op->op->function))
+    const bool own = sim_joins_keys(op->op) || model_function_is(function, MODEL_IS_PERMUTATION);
+    if (rows && !own && !exec_row_function_of(function))
         return base_fail(machine->error, BASE_INPUT,
                          "%s: cannot be run: the executor has no function %s, which other software than T5X's has; use "
                          "software t5x",

@@ -17,6 +17,10 @@ static void run_kernel(struct exec_machine *machine, int kernel, int device)
         exec_join_keys(machine, op, device);
         return;
     }
+    if (model_function_is(op->op->function, MODEL_IS_PERMUTATION)) {
+        exec_permute(machine, op, device);
+        return;
+    }
     switch (op->op->kind) {
     case MODEL_EINSUM:
         if (sim_looks_up(machine->s, op)) exec_lookup(machine, op, device);

@@ -27,6 +27,7 @@ void exec_move(struct exec_machine *machine, const struct sim_op *op,
                int device); /* movement.c: slices, repeated heads */
 void exec_roll_tokens(const struct exec_machine *machine, const struct sim_op *op, int device); /* blocks.c */
 void exec_route(struct exec_machine *machine, const struct sim_op *op, int device);             /* routing.c */
+void exec_permute(struct exec_machine *machine, const struct sim_op *op, int device);           /* sorted_rows.c */
 bool exec_can_move(const struct exec_machine *machine, const struct sim_op *op, int device);
 void exec_communicate(struct exec_machine *machine, const struct sim_op *op); /* collectives.c: all devices at once */
 

@@ -255,7 +255,28 @@ static void experts_choose(const struct group *g)
     }
 }
 
-/* Turns probabilities [group, token, expert] into places [group, token, expert, capacity] for the device's groups. */
+/* Each token's row among those of each expert that it chose: how many earlier tokens chose it. */
+static void rows_of_tokens(const struct group *g)
+{
+    enum { NO_ROW = -1 };
+    memset(g->filled, 0, (size_t)g->experts * sizeof *g->filled);
+    memset(g->taken, 0, (size_t)(g->tokens * g->experts));
+    for (int64_t t = 0; t < g->tokens; t++) {
+        const float *row = (const float *)(const void *)g->from + t * exec_stride(g->in, g->token);
+        float *places = (float *)(void *)g->to + t * exec_stride(g->out, g->token);
+        unsigned char *taken = g->taken + t * g->experts;
+        const int64_t stride = exec_stride(g->out, g->expert);
+        for (int64_t e = 0; e < g->experts; e++) places[e * stride] = NO_ROW;
+        for (int64_t k = 0; k < g->selected && k < g->experts; k++) {
+            const int64_t e = best_left(row, taken, g->experts, exec_stride(g->in, g->expert));
+            taken[e] = 1;
+            places[e * stride] = (float)g->filled[e]++;
+        }
+    }
+}
+
+/* Turns probabilities [group, token, expert] into places [group, token, expert, capacity] for the device's groups,
+ * or into rows of sorted tokens, without the last dimension. */
 void exec_route(struct exec_machine *machine, const struct sim_op *op, int device)
 {
     struct exec_space space;
@@ -267,7 +288,7 @@ void exec_route(struct exec_machine *machine, const struct sim_op *op, int devic
     exec_view_of(machine, op->outputs[0], labels, &space, device, &out);
     struct group g = {.tokens = exec_space_range(&space, labels[1])->valid,
                       .experts = exec_space_range(&space, labels[2])->valid,
-                      .capacity = exec_space_range(&space, labels[3])->valid,
+                      .capacity = labels[3] ? exec_space_range(&space, labels[3])->valid : 0,
                       .selected = machine->sizes[MODEL_SELECTED_EXPERTS],
                       .in = &in,
                       .out = &out,
@@ -283,7 +304,8 @@ void exec_route(struct exec_machine *machine, const struct sim_op *op, int devic
         g.from = in.at + i * exec_stride(&in, labels[0]) * model_dtype_bytes(in.dtype);
         g.to = out.at + i * exec_stride(&out, labels[0]) * bytes;
         memset(g.to, 0, (size_t)(g.tokens * g.experts * g.capacity * bytes));
-        if (op->op->function == MODEL_ROUTE_EXPERTS) experts_choose(&g);
+        if (op->op->function == MODEL_ROUTE_SORTED) rows_of_tokens(&g);
+        else if (op->op->function == MODEL_ROUTE_EXPERTS) experts_choose(&g);
         else tokens_choose(&g, op->op->function == MODEL_ROUTE_FIRST);
     }
 }

@@ -86,7 +86,7 @@ enum model_router { MODEL_TOKENS_CHOOSE_MASKED, MODEL_TOKENS_CHOOSE_SCATTER, MOD
 struct model_experts {
     int64_t count; /* num_experts; 0: every layer is dense */
     int64_t selected, mlp_dim, encoder_sparse_layers, decoder_sparse_layers, group_size, min_capacity;
-    double capacity_factor, eval_capacity_factor, aux_loss_factor, router_z_loss_factor;
+    double capacity_factor, eval_capacity_factor /* 0: of the mean load */, aux_loss_factor, router_z_loss_factor;
     enum model_router router;
     bool batch_prioritized /* the encoder's routing */, extra_mlp, ignore_padding;
     /* of decoders alone: */

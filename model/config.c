@@ -92,13 +92,13 @@ static enum base_status refuse_beyond_flaxformer(const struct model_draft *draft
     return BASE_OK;
 }
 
-/* T5X's defaults. A decoder's capacity defaults to the mean load: k per token. */
+/* T5X's defaults. A decoder's capacity defaults to the mean load, k per token, and is 0 here. */
 static void fill_experts(struct model_draft *draft)
 {
     struct model_experts *e = &draft->config.experts;
     if (!has(draft, NUM_SELECTED_EXPERTS)) e->selected = 1;
     if (!has(draft, EXPERT_MLP_DIM)) e->mlp_dim = draft->config.mlp_dim;
-    if (!has(draft, CAPACITY_FACTOR)) e->capacity_factor = draft->config.encoder ? 1.25 : (double)e->selected;
+    if (!has(draft, CAPACITY_FACTOR)) e->capacity_factor = draft->config.encoder ? 1.25 : 0;
     if (!has(draft, EVAL_CAPACITY_FACTOR)) e->eval_capacity_factor = e->capacity_factor;
     if (!has(draft, MIN_EXPERT_CAPACITY)) e->min_capacity = 4;
     if (!has(draft, GROUP_SIZE)) e->group_size = 4096;

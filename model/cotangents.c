@@ -105,7 +105,8 @@ void model_builder_replay_core(struct builder_pass *pass)
 /* An unchanged tensor on more devices: it is moved again instead of saved. */
 static bool is_gathered(const struct model_op *made)
 {
-    return made->kind == MODEL_RESHAPE && !strcmp(made->input_labels[0], made->output_labels);
+    return made->kind == MODEL_RESHAPE && made->function == MODEL_NO_FUNCTION &&
+           !strcmp(made->input_labels[0], made->output_labels);
 }
 
 /* Made from attention's scores, which its core recomputes. */

@@ -166,13 +166,19 @@ static bool sends_whole(const struct builder *builder)
     return builder->options.sorts_tokens || !model_builder_is_flaxformer(builder);
 }
 
-/* A copy with other axes: the move between devices. */
+/* A copy with other axes: the move between devices. Sorted rows come from where they are, unless a run stores them. */
+static int copied(struct builder *builder, const struct letters *l, const char *name, const char *pattern,
+                  enum model_role role, int tensor)
+{
+    const bool renamed = builder->options.sorts_tokens && !builder->options.places_rows;
+    return apply(builder, l, renamed ? MODEL_RESHAPE : MODEL_MAP, renamed ? MODEL_NO_FUNCTION : MODEL_CAST, name,
+                 pattern, builder->dtype, role, tensor, -1, -1);
+}
+
 static int moved(struct builder *builder, const struct letters *l, const char *name, const char *pattern, int tensor,
                  const enum model_axis axes[4])
 {
-    const bool sorted = builder->options.sorts_tokens; /* unchanged, from where they are */
-    int copy = apply(builder, l, sorted ? MODEL_RESHAPE : MODEL_MAP, sorted ? MODEL_NO_FUNCTION : MODEL_CAST, name,
-                     pattern, builder->dtype, MODEL_ROLE_PROJECTION, tensor, -1, -1);
+    int copy = copied(builder, l, name, pattern, MODEL_ROLE_PROJECTION, tensor);
     return constrained_to(builder, copy, axes[0], axes[1], axes[2], axes[3]);
 }
 
@@ -268,9 +274,16 @@ static int with_shared_expert(struct builder *builder, const struct letters *l, 
 
 static int gates_at_experts(struct builder *builder, const struct letters *l, int gates)
 {
-    int sent = apply(builder, l, MODEL_RESHAPE, MODEL_NO_FUNCTION, "mlp/expert/gates", "GxC->xGC", builder->dtype,
-                     MODEL_ROLE_STATISTIC, gates, -1, -1);
+    int sent = copied(builder, l, "mlp/expert/gates", "GxC->xGC", MODEL_ROLE_STATISTIC, gates);
     return constrained_to(builder, sent, MODEL_AXIS_EXPERT, MODEL_AXIS_EXPERT_REPLICAS, MODEL_NO_AXIS, MODEL_NO_AXIS);
+}
+
+/* An operation on rows of tokens or experts; a run reads their places in a second operand. */
+static int permuted(struct builder *builder, const struct letters *l, enum model_function function, const char *name,
+                    const char *from, const char *to, enum model_role role, int rows, int places)
+{
+    const char *pattern = base_print(builder->arena, places < 0 ? "%s->%s" : "%s,GTx->%s", from, to);
+    return apply(builder, l, MODEL_MAP, function, name, pattern, builder->dtype, role, rows, places, -1);
 }
 
 /* Tokens are sorted by expert, for a product of each group of rows with its matrix; none is dropped. Probabilities
@@ -279,9 +292,13 @@ static int sorted_experts(struct builder *builder, const struct letters *l, int 
 {
     const enum model_dtype dtype = builder->dtype;
     const enum model_role kept = MODEL_ROLE_PROJECTION;
-    int gates = apply(builder, l, MODEL_MAP, MODEL_DISPATCH, "mlp/router/gates", "GTx->GxC", dtype,
-                      MODEL_ROLE_STATISTIC, softmax, -1, -1),
-        sorted = apply(builder, l, MODEL_MAP, MODEL_DISPATCH, "mlp/sorted", "GTe->GxCe", dtype, kept, grouped, -1, -1);
+    const int places = builder->options.places_rows
+                           ? apply(builder, l, MODEL_RESHAPE, MODEL_ROUTE_SORTED, "mlp/router/places", "GTx->GTx",
+                                   MODEL_FLOAT32, MODEL_ROLE_STATISTIC, softmax, -1, -1)
+                           : -1;
+    int gates = permuted(builder, l, MODEL_DISPATCH, "mlp/router/gates", "GTx", "GxC", MODEL_ROLE_STATISTIC, softmax,
+                         places),
+        sorted = permuted(builder, l, MODEL_DISPATCH, "mlp/sorted", "GTe", "GxCe", kept, grouped, places);
     constrained_to(builder, gates, groups_axis(builder), MODEL_AXIS_UNMODELED, MODEL_AXIS_LENGTH, MODEL_NO_AXIS);
     constrained_to(builder, sorted, groups_axis(builder), MODEL_AXIS_UNMODELED, MODEL_AXIS_LENGTH, MODEL_AXIS_EMBED);
     const bool hidden = builder_has(builder, MODEL_TRAIT_WEIGHS_HIDDEN);
@@ -290,7 +307,7 @@ static int sorted_experts(struct builder *builder, const struct letters *l, int 
         weighed = hidden ? outputs
                          : apply(builder, l, MODEL_MAP, MODEL_GATED, "mlp/weighed", "GxCe,GxC->GxCe", dtype,
                                  MODEL_ROLE_FUSED, outputs, gates, -1),
-        rows = apply(builder, l, MODEL_MAP, MODEL_COMBINE, "mlp/combined", "GxCe->GTe", dtype, kept, weighed, -1, -1);
+        rows = permuted(builder, l, MODEL_COMBINE, "mlp/combined", "GxCe", "GTe", kept, weighed, places);
     return constrained_to(builder, rows, groups_axis(builder), MODEL_AXIS_LENGTH, MODEL_AXIS_EMBED, MODEL_NO_AXIS);
 }
 

@@ -44,6 +44,7 @@ int64_t model_expert_groups(int64_t token_count, int64_t group_size, int64_t par
 /* Python's round: halves go to the even neighbour. The number of chosen experts does not count. */
 static int64_t capacity_of(const struct model_experts *experts, double factor, int64_t group_tokens)
 {
+    if (factor <= 0) factor = (double)experts->selected;
     int64_t capacity = llrint(factor * (double)group_tokens / (double)experts->count);
     return capacity > experts->min_capacity ? capacity : experts->min_capacity;
 }
@@ -88,12 +89,14 @@ static enum base_status size_stack(const struct model_config *config, const stru
     return BASE_OK;
 }
 
-/* Each sequence is a group, or each sender's part of one, and its tokens are spread evenly, but for an imbalance. */
+/* Each sequence is a group, or each sender's part of one. Its tokens are spread evenly, but for an imbalance; or each
+ * may go to each expert. */
 static void size_sorted(const struct model_config *config, const struct model_expert_plan *plan, int64_t *sizes)
 {
     const struct model_experts *e = &config->experts;
     const int64_t length = (sizes[MODEL_TARGETS_LENGTH] + plan->senders - 1) / plan->senders;
-    const double rows = plan->imbalance * (double)(length * e->selected) / (double)e->count;
+    const double rows =
+        plan->worst_case ? (double)length : plan->imbalance * (double)(length * e->selected) / (double)e->count;
     sizes[MODEL_EXPERT_PARTITIONS] = plan->expert_partitions;
     sizes[MODEL_DECODER_GROUPS] = sizes[MODEL_BATCH] * plan->senders;
     sizes[MODEL_DECODER_GROUP_TOKENS] = length;

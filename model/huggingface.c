@@ -199,6 +199,8 @@ static enum base_status put_experts(struct reading *r)
         put(r, "normalize_gates", 1);
     BASE_TRY(model_reading_real(r, "routed_scaling_factor", is_of(r, "deepseek_v3") ? 2.5 : 1, &scale));
     model_reading_put_number_unless(r, "gates_scale", scale, 1);
+    base_put(&r->line,
+             "aux_loss_factor=0,"); /* transformers adds none to the loss unless output_router_logits says so */
     if (shared) put(r, "shared_expert_mlp_dim", shared);
     if (shared && is_of(r, "qwen2_moe")) put(r, "shared_expert_gate", 1);
     return BASE_OK;

@@ -62,6 +62,7 @@ struct model_options {
     bool microbatches;      /* more than one: a loop with a float32 accumulator */
     bool flash_attention;
     bool sorts_tokens; /* rows go to experts sorted, not by products with one-hots */
+    bool places_rows;  /* for execution: the rows of sorted tokens are a tensor */
     int64_t lora_rank; /* of adapters, which alone are trained; 0: all parameters are */
     bool lora_attention_only;
     double lora_alpha; /* an adapter's result counts lora_alpha / lora_rank times */
@@ -112,6 +113,7 @@ struct model_expert_plan {
     bool sorts_tokens;
     int64_t senders;  /* devices that each send a part of a sequence to its experts; where tokens are sorted */
     double imbalance; /* rows of the busiest device's experts over those of the mean */
+    bool worst_case;  /* each expert has rows for all tokens of a group, as a run needs, which drops none */
     bool evaluates;   /* the capacity is that without dropout */
 };
 /* Groups, tokens and capacities, into sizes that model_sizes filled. BASE_INPUT: values that Flaxformer refuses, and

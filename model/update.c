@@ -254,7 +254,8 @@ static bool clips_by_global_norm(const struct builder *builder)
     return builder->options.optimizer == MODEL_ADAFACTOR && adafactor_of(builder).global_norm_clip_threshold > 0;
 }
 
-/* T5X's MoE trainer multiplies the gradients of experts before the optimizer sees them. */
+/* T5X's MoE trainer multiplies the gradients of experts before the optimizer sees them, and FSDP and Megatron-LM scale
+ * those of a smaller group. A run without T5X's experts takes them as they are. */
 static void scale_gradient(struct builder *builder, struct builder_parameter *parameter)
 {
     const struct model_tensor *of = model_builder_get(builder, parameter->gradient);
@@ -270,7 +271,8 @@ static void update(struct builder *builder, struct builder_parameter *parameter)
 {
     enum model_phase phase = builder->phase;
     builder->phase = MODEL_OPTIMIZER;
-    if (builder->config->experts.count && model_is_of_experts(parameter->path)) scale_gradient(builder, parameter);
+    if (builder->config->experts.count && !builder->options.places_rows && model_is_of_experts(parameter->path))
+        scale_gradient(builder, parameter);
     optimizers[builder->options.optimizer].update(builder, parameter);
     parameter->updated = true;
     builder->phase = phase;

@@ -170,7 +170,9 @@ static bool is_unmade(const struct sim_sharded *s, int value)
 
 bool sim_is_row_operation(const struct model_op *op)
 {
-    if (model_function_is(op->function, MODEL_IS_BY_EXAMPLE) || sim_joins_keys(op)) return false;
+    if (model_function_is(op->function, MODEL_IS_BY_EXAMPLE) || model_function_is(op->function, MODEL_IS_PERMUTATION) ||
+        sim_joins_keys(op))
+        return false;
     const char *space = sim_space(op);
     size_t length = strlen(space);
     if (op->kind == MODEL_MAP) return strlen(op->output_labels) == length;

@@ -313,6 +313,7 @@ enum base_status sim_plan_check_whole(struct base_arena *arena, const struct sim
     BASE_TRY(sim_plan_read_decoding(arena, text, plan, error));
     if (plan->placement->topology.kind == TOPO_LOCAL)
         plan->form = sim_runs_passes(plan) ? SIM_AS_EXECUTED : SIM_AS_PARTITIONED_AND_EXECUTED;
+    plan->options.places_rows = plan->options.sorts_tokens && sim_is_executed(plan);
     plan->options.microbatches = plan->num_microbatches > 1;
     plan->paired_frac = paired_frac(plan);
     const bool rings = sim_plan_rings(plan);

@@ -55,6 +55,7 @@ enum base_status sim_size_plan(const struct sim_plan *plan, int64_t *sizes, stru
         .senders = (sim_experts_beyond_axis(plan) ? model_partitions_of(plan) : 1) *
                    (sim_sends_parts(plan) ? plan->context_parallel : 1),
         .imbalance = plan->moe_imbalance > 1 ? plan->moe_imbalance : 1,
+        .worst_case = plan->options.places_rows,
         .evaluates = plan->options.step == MODEL_STEP_FORWARD || plan->options.step == MODEL_STEP_EVALUATE};
     model_sizes(plan->config, plan->batch_size, plan->num_microbatches, plan->inputs_length, plan->targets_length,
                 sizes);
@@ -83,7 +84,8 @@ bool sim_replays_torch(const struct sim_plan *plan)
 bool sim_sorts_tokens(const struct sim_plan *plan)
 {
     const enum sim_dispatcher how = plan->moe_dispatcher;
-    const bool usual = plan->placement->profile.traits >> MODEL_TRAIT_SORTS_TOKENS & 1;
+    const bool fixed = plan->placement->topology.kind == TOPO_LOCAL && plan->config->experts.capacity_factor > 0,
+               usual = !fixed && plan->placement->profile.traits >> MODEL_TRAIT_SORTS_TOKENS & 1;
     if (!plan->config->experts.count || plan->config->encoder) return false;
     return how == SIM_DISPATCH_AS_SOFTWARE ? usual : how != SIM_DISPATCH_DENSE && how != SIM_DISPATCH_ONEHOT;
 }
