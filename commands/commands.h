@@ -196,6 +196,8 @@ void commands_warn_of_experts(struct commands_context *context, const struct sim
                               const struct model_config *config);
 /* Of a part of a multimodal model's config.json, such as vision_config. */
 void commands_warn_of_left_out(struct commands_context *context, const char *part);
+/* Where numbers are computed: members of a config.json that are not (model_huggingface_unrun). */
+void commands_warn_of_unrun(struct commands_context *context, const char *members);
 /* Warns of parts of the request that the plan omits. */
 void commands_warn_of_plan(struct commands_context *context, const struct sim_plan_text *text,
                            const struct model_config *config);

@@ -20,9 +20,12 @@ static enum base_status read_json(struct commands_context *context, const char *
     enum base_status status = base_json_parse(arena, text, length, &document, error);
     const char *left_out = status == BASE_OK ? model_huggingface_left_out(document) : NULL;
     if (left_out) commands_warn_of_left_out(context, left_out);
-    if (status == BASE_OK && model_is_huggingface(document))
+    if (status == BASE_OK && model_is_huggingface(document)) {
+        char unrun[96];
+        model_huggingface_unrun(document, unrun, sizeof unrun);
+        commands_warn_of_unrun(context, unrun);
         status = model_huggingface_line(arena, document, &out->values[SIM_MODEL], error);
-    else if (status == BASE_OK) status = sim_plan_from_json(arena, document, out, error);
+    } else if (status == BASE_OK) status = sim_plan_from_json(arena, document, out, error);
     return status == BASE_OK ? BASE_OK : base_fail_in(error, "%s", path);
 }
 

@@ -150,6 +150,15 @@ void commands_warn_of_left_out(struct commands_context *context, const char *par
     commands_warn(context, base_print(context->arena, "%.40s is not modelled: this is the text model alone", part));
 }
 
+void commands_warn_of_unrun(struct commands_context *context, const char *members)
+{
+    if (context->computes && *members)
+        commands_warn(context, base_print(context->arena,
+                                          "the config.json's %.90s: not computed here, so that losses are those of a "
+                                          "model without",
+                                          members));
+}
+
 void commands_warn_of_plan(struct commands_context *context, const struct sim_plan_text *text,
                            const struct model_config *config)
 {
@@ -158,6 +167,7 @@ void commands_warn_of_plan(struct commands_context *context, const struct sim_pl
     commands_warn_of_version(context, context->arena, text);
     if (sim_version_unsaid(context->arena, text, &unsaid, &broken) == BASE_OK && unsaid) commands_warn(context, unsaid);
     if (*config->left_out) commands_warn_of_left_out(context, config->left_out);
+    commands_warn_of_unrun(context, config->unrun);
     if (dtype && !strcmp(dtype, "int8"))
         commands_warn(context, "parameter_dtype int8 is beyond T5X, which restores weights in float32 or bfloat16; "
                                "`infer` here runs it");

@@ -81,6 +81,12 @@ EXEC_VECTORIZED void exec_row_norm_grad(struct exec_row *row)
 
 /* ---- activations ---- */
 
+/* Of a normal variable: how often it is below x. */
+static inline float normal_share(float x)
+{
+    return 0.5f * erfcf(-0.7071067811865475f * x);
+}
+
 static inline float activate(enum model_activation activation, float x)
 {
     switch (activation) {
@@ -88,6 +94,7 @@ static inline float activate(enum model_activation activation, float x)
     case MODEL_RELU: return x > 0 ? x : 0;
     case MODEL_GELU: return x * exec_gelu_share(x);
     case MODEL_SILU: return x / (1.0f + exec_exp(-x));
+    case MODEL_EXACT_GELU: return x * normal_share(x);
     }
     return x;
 }
@@ -105,6 +112,7 @@ static inline float derivative(enum model_activation activation, float x)
         float s = 1.0f / (1.0f + exec_exp(-x));
         return s * (1.0f + x * (1.0f - s));
     }
+    case MODEL_EXACT_GELU: return normal_share(x) + x * 0.3989422804014327f * exec_exp(-0.5f * x * x);
     }
     return 1;
 }
@@ -125,6 +133,7 @@ static inline float derivative(enum model_activation activation, float x)
         WITH_ACTIVATION(MODEL_RELU, statement)                                                                         \
         WITH_ACTIVATION(MODEL_GELU, statement)                                                                         \
         WITH_ACTIVATION(MODEL_SILU, statement)                                                                         \
+        WITH_ACTIVATION(MODEL_EXACT_GELU, statement)                                                                   \
     }
 
 static EXEC_VECTORIZED void times_activation(enum model_activation which, const float *x, const float *factor,
@@ -143,9 +152,17 @@ static EXEC_VECTORIZED void times_derivative(enum model_activation which, const 
     EACH_ACTIVATION(which, out[i] = factor[i] * derivative(A, x[i]))
 }
 
-static const enum model_activation *activations_of(const struct exec_row *row)
+struct activations {
+    enum model_activation of[MODEL_MAX_ACTIVATIONS];
+};
+static struct activations activations_of(const struct exec_row *row)
 {
-    return row->machine->plan->config->mlp_activations;
+    const struct model_config *config = row->machine->plan->config;
+    struct activations out;
+    for (int i = 0; i < MODEL_MAX_ACTIVATIONS; i++)
+        out.of[i] = config->exact_gelu && config->mlp_activations[i] == MODEL_GELU ? MODEL_EXACT_GELU
+                                                                                   : config->mlp_activations[i];
+    return out;
 }
 
 /* gpt-oss's gate, of bounded x and y: x sigmoid(1.702 x) (y + 1), or its derivative by x or by y times a cotangent. */
@@ -170,7 +187,8 @@ static bool gates_limited(const struct exec_row *row, int first, enum of_gate wh
 /* a(x) or a(x) * b(y) */
 void exec_row_gate(struct exec_row *row)
 {
-    const enum model_activation *which = activations_of(row);
+    const struct activations own = activations_of(row);
+    const enum model_activation *which = own.of;
     if (gates_limited(row, 0, THE_GATE)) return;
     if (row->op->input_count == 1) {
         times_activation(which[0], row->in[0], NULL, row->out[0], row->n);
@@ -189,7 +207,8 @@ void exec_row_gate(struct exec_row *row)
 /* cotangent, x, y -> cotangent * b(y) * a'(x) */
 void exec_row_gate_grad_0(struct exec_row *row)
 {
-    const enum model_activation *which = activations_of(row);
+    const struct activations own = activations_of(row);
+    const enum model_activation *which = own.of;
     if (gates_limited(row, 1, BY_X)) return;
     if (row->op->input_count == 3 && row->out[0] == row->in[2]) {
         times_activation(which[1], row->in[2], row->in[0], row->out[0], row->n);
@@ -203,7 +222,8 @@ void exec_row_gate_grad_0(struct exec_row *row)
 /* cotangent, x, y -> cotangent * a(x) * b'(y) */
 void exec_row_gate_grad_1(struct exec_row *row)
 {
-    const enum model_activation *which = activations_of(row);
+    const struct activations own = activations_of(row);
+    const enum model_activation *which = own.of;
     if (gates_limited(row, 1, BY_Y)) return;
     if (row->out[0] == row->in[2]) {
         if (which[1] != MODEL_LINEAR) times_derivative(which[1], row->in[2], row->in[0], row->out[0], row->n);

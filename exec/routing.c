@@ -108,6 +108,48 @@ void exec_row_router_z_loss_grad(struct exec_row *row)
 
 /* ---- routing ---- */
 
+/* A group counts as the sum of its best experts: one, or two of sigmoid scores. */
+static float worth(const float *scores, int64_t first, int64_t count, int64_t stride, bool of_two)
+{
+    float best = -1, second = -1;
+    for (int64_t e = first; e < first + count; e++) {
+        const float x = scores[e * stride];
+        if (x > best) second = best, best = x;
+        else if (x > second) second = x;
+    }
+    return of_two && second > 0 ? best + second : best;
+}
+
+/* The groups of experts that a token chooses none of: all but the best ones (DeepSeek-V3, arXiv:2412.19437), of equal
+ * ones the lowest. */
+struct limits {
+    int64_t each; /* experts of a group; 0: all are one */
+    bool excluded[MODEL_MAX_ROUTER_GROUPS];
+};
+
+static void find_limits(const struct exec_machine *machine, const float *scores, int64_t stride, struct limits *out)
+{
+    const struct model_experts *e = &machine->plan->config->experts;
+    float values[MODEL_MAX_ROUTER_GROUPS];
+    out->each = e->groups ? e->count / e->groups : 0;
+    for (int64_t g = 0; g < e->groups; g++) {
+        values[g] = worth(scores, g * out->each, out->each, stride, e->score == MODEL_SCORE_SIGMOID);
+        out->excluded[g] = false;
+    }
+    for (int64_t left = e->groups - e->selected_groups; left > 0; left--) {
+        int64_t worst = -1;
+        for (int64_t g = 0; g < e->groups; g++)
+            if (!out->excluded[g] && (worst < 0 || values[g] <= values[worst])) worst = g;
+        if (worst < 0) return; /* NaNs: of a run that diverged */
+        out->excluded[worst] = true;
+    }
+}
+
+static bool excludes(const struct limits *limits, int64_t expert)
+{
+    return limits->each && limits->excluded[expert / limits->each];
+}
+
 /* A token's most probable expert that is not taken; of equal ones the lowest. */
 static int64_t best_left(const float *probabilities, const unsigned char *taken, int64_t experts, int64_t stride)
 {
@@ -122,11 +164,13 @@ void exec_row_choose(struct exec_row *row)
 {
     const int64_t selected = row->machine->sizes[MODEL_SELECTED_EXPERTS];
     float *out = row->out[0];
+    struct limits limits;
+    find_limits(row->machine, row->in[0], 1, &limits);
     memset(out, 0, (size_t)row->n * sizeof *out);
     for (int64_t k = 0; k < selected && k < row->n; k++) {
         int64_t best = -1;
         for (int64_t e = 0; e < row->n; e++)
-            if (out[e] == 0 && (best < 0 || row->in[0][e] > row->in[0][best])) best = e;
+            if (out[e] == 0 && !excludes(&limits, e) && (best < 0 || row->in[0][e] > row->in[0][best])) best = e;
         out[best] = 1;
     }
 }
@@ -137,11 +181,13 @@ void exec_row_chosen_softmax(struct exec_row *row)
     const int64_t selected = row->machine->sizes[MODEL_SELECTED_EXPERTS];
     const float most = row->in[1][0], factor = row->op->factor > 0 ? (float)row->op->factor : 1.0f;
     float *out = row->out[0], sum = 0;
+    struct limits limits;
     for (int64_t e = 0; e < row->n; e++) out[e] = expf(row->in[0][e] - most);
+    find_limits(row->machine, out, 1, &limits);
     for (int64_t k = 0; k < selected && k < row->n; k++) {
         int64_t best = -1;
         for (int64_t e = 0; e < row->n; e++)
-            if (!signbit(out[e]) && (best < 0 || out[e] > out[best])) best = e;
+            if (!signbit(out[e]) && !excludes(&limits, e) && (best < 0 || out[e] > out[best])) best = e;
         if (best < 0) break; /* NaNs have signs, too: of a run that diverged */
         sum += out[best];
         out[best] = -out[best];
@@ -256,17 +302,18 @@ static void experts_choose(const struct group *g)
 }
 
 /* Each token's row among those of each expert that it chose: how many earlier tokens chose it. */
-static void rows_of_tokens(const struct group *g)
+static void rows_of_tokens(const struct exec_machine *machine, const struct group *g)
 {
     enum { NO_ROW = -1 };
+    struct limits limits;
     memset(g->filled, 0, (size_t)g->experts * sizeof *g->filled);
-    memset(g->taken, 0, (size_t)(g->tokens * g->experts));
     for (int64_t t = 0; t < g->tokens; t++) {
         const float *row = (const float *)(const void *)g->from + t * exec_stride(g->in, g->token);
         float *places = (float *)(void *)g->to + t * exec_stride(g->out, g->token);
         unsigned char *taken = g->taken + t * g->experts;
         const int64_t stride = exec_stride(g->out, g->expert);
-        for (int64_t e = 0; e < g->experts; e++) places[e * stride] = NO_ROW;
+        find_limits(machine, row, exec_stride(g->in, g->expert), &limits);
+        for (int64_t e = 0; e < g->experts; e++) places[e * stride] = NO_ROW, taken[e] = excludes(&limits, e);
         for (int64_t k = 0; k < g->selected && k < g->experts; k++) {
             const int64_t e = best_left(row, taken, g->experts, exec_stride(g->in, g->expert));
             taken[e] = 1;
@@ -304,7 +351,7 @@ void exec_route(struct exec_machine *machine, const struct sim_op *op, int devic
         g.from = in.at + i * exec_stride(&in, labels[0]) * model_dtype_bytes(in.dtype);
         g.to = out.at + i * exec_stride(&out, labels[0]) * bytes;
         memset(g.to, 0, (size_t)(g.tokens * g.experts * g.capacity * bytes));
-        if (op->op->function == MODEL_ROUTE_SORTED) rows_of_tokens(&g);
+        if (op->op->function == MODEL_ROUTE_SORTED) rows_of_tokens(machine, &g);
         else if (op->op->function == MODEL_ROUTE_EXPERTS) experts_choose(&g);
         else tokens_choose(&g, op->op->function == MODEL_ROUTE_FIRST);
     }

@@ -4,11 +4,16 @@
 
 static const float masked = -1e10f; /* T5X's mask; no score matters beside it */
 
+int64_t exec_row_layer(const struct exec_row *row)
+{
+    const enum model_size layers = row->op->window.layers;
+    return exec_first_layer(row->machine, layers) + row->machine->index[layers] + 1;
+}
+
 bool exec_row_has_window(const struct exec_row *row)
 {
     const struct model_window *window = &row->op->window;
-    const int64_t layer = exec_first_layer(row->machine, window->layers) + row->machine->index[window->layers] + 1;
-    return window->keys && !(window->every && layer % window->every == 0);
+    return window->keys && !(window->every && exec_row_layer(row) % window->every == 0);
 }
 
 /* Number of keys in this part before the query's window. */

@@ -76,13 +76,14 @@ struct model_rules model_rules_over_experts(struct base_arena *arena, const stru
  * decoder_only; or Flaxformer's T5 with experts, which t5x/contrib/moe trains. */
 enum model_family { MODEL_T5, MODEL_SCALABLE_T5, MODEL_DECODER_ONLY, MODEL_MOE_T5 };
 
-enum model_activation { MODEL_LINEAR, MODEL_RELU, MODEL_GELU, MODEL_SILU };
+enum model_activation { MODEL_LINEAR, MODEL_RELU, MODEL_GELU, MODEL_SILU, MODEL_EXACT_GELU /* as exact_gelu runs */ };
 enum { MODEL_MAX_ACTIVATIONS = 2 };
 
 /* Routing: tokens choose experts, by masks or by indices; or an encoder's experts choose tokens. */
 enum model_router { MODEL_TOKENS_CHOOSE_MASKED, MODEL_TOKENS_CHOOSE_SCATTER, MODEL_EXPERTS_CHOOSE_MASKED };
 
 /* Sparse layers (flaxformer/architectures/moe): of each stack the last one of every num_layers / sparse_layers. */
+enum { MODEL_MAX_ROUTER_GROUPS = 256 };
 struct model_experts {
     int64_t count; /* num_experts; 0: every layer is dense */
     int64_t selected, mlp_dim, encoder_sparse_layers, decoder_sparse_layers, group_size, min_capacity;
@@ -95,6 +96,9 @@ struct model_experts {
     bool shared_gate;           /* a sigmoid gate of the token scales the shared expert's result */
     bool normalize_gates;       /* of a token's chosen experts: their probabilities are scaled to a sum of 1 */
     double gates_scale;         /* and then by this; 0: not */
+    /* Experts are chosen from those of the best groups alone (DeepSeek). A group counts as its best expert, or with
+     * sigmoid scores its best two. 0: of all. */
+    int64_t groups, selected_groups;
     enum model_router_score { MODEL_SCORE_SOFTMAX, MODEL_SCORE_SIGMOID } score; /* the latter is always normalized */
 };
 
@@ -103,6 +107,18 @@ struct model_experts {
 struct model_latent {
     int64_t query_rank; /* 0: queries are projected at once */
     int64_t key_value_rank /* 0: attention is not latent */, rope_dim, value_dim;
+};
+
+/* Longer texts than a model was trained on: rotary positions turn more slowly, as in transformers' files
+ * (modeling_rope_utils.py). A local theta's are as they were. */
+struct model_rope_scaling {
+    enum model_rope_kind { MODEL_ROPE_UNSCALED, MODEL_ROPE_LINEAR, MODEL_ROPE_LLAMA3, MODEL_ROPE_YARN } kind;
+    double factor;
+    int64_t length; /* that it was trained on */
+    /* Turns in that length: pairs with fewer than slow are scaled, with more than fast not, those between by part. */
+    double slow, fast;
+    double gain;    /* yarn: of what was turned */
+    bool unrounded; /* yarn: the bounds are not whole pairs */
 };
 
 /* The dense layers with a bias. biases=1 selects the first four, as in GPT-3. */
@@ -130,6 +146,7 @@ enum model_norm { MODEL_NORM_RMS, MODEL_NORM_LAYER /* with mean and bias */, MOD
 
 struct model_config {
     char name[1024];   /* as given: a zoo name or the inline text */
+    char unrun[96];    /* members of a config.json that change a run's numbers and have no key; empty: none */
     char left_out[16]; /* the member of a multimodal config.json that is not modelled; empty: none */
     enum model_family family;
     bool scan_layers; /* scanned: layers stacked at axis 1 of their parameters */
@@ -161,7 +178,10 @@ struct model_config {
     double gate_limit;   /* gpt-oss: bounds both factors of a gated MLP; 0: none. See exec/elementwise.c */
     double norm_epsilon; /* 0: T5X's 1e-6 */
     double rope_theta, rope_local_theta; /* 0: 10000, and the same in layers with a window */
-    int64_t rotary_dim;                  /* first elements of a head that are turned; 0: all */
+    struct model_rope_scaling rope_scaling;
+    int64_t no_rope_every; /* each so-manieth layer turns nothing; 0: none is so */
+    bool exact_gelu;       /* gelu by erf, not by tanh as in flax */
+    int64_t rotary_dim;    /* first elements of a head that are turned; 0: all */
 };
 
 /* MODEL of the contract: a zoo name, ARCHITECTURE:key=value,… with the architectures encoder_decoder,

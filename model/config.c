@@ -170,7 +170,8 @@ static enum base_status finish(struct model_draft *draft, struct model_config *o
     if (!has(draft, MLP_ACTIVATIONS)) BASE_TRY(model_config_set_activations(config, "relu", error));
     if (config->num_heads % config->num_kv_heads != 0) return refuse_kv_heads(config, error);
     for (int key = PARALLEL_BLOCK; key <= NUM_POSITIONS && config->encoder; key++)
-        if (has(draft, (enum key)key) && !model_config_is_default(draft, (enum key)key))
+        if (key != NORM_EPSILON && key != EXACT_GELU && has(draft, (enum key)key) &&
+            !model_config_is_default(draft, (enum key)key))
             return base_fail(error, BASE_INPUT,
                              "%s: supported for decoder-only models alone; leave it out, or choose decoder_only",
                              model_config_keys[key].name);
@@ -207,15 +208,15 @@ static enum base_status unknown_architecture(const char *name, size_t length, st
 
 /* ---- one line: ARCHITECTURE:key=value,… ---- */
 
-/* Skips keys that the changes already gave: one bit per key. */
-static bool is_changed(uint64_t changed, const char *key)
+/* Skips keys that the changes already gave. */
+static bool is_changed(const bool *changed, const char *key)
 {
     for (int i = 0; i < KEY_COUNT; i++)
-        if (changed >> i & 1 && !strcmp(model_config_keys[i].name, key)) return true;
+        if (changed && changed[i] && !strcmp(model_config_keys[i].name, key)) return true;
     return false;
 }
 
-static enum base_status read_pairs(struct base_arena *arena, const char *pairs, uint64_t changed,
+static enum base_status read_pairs(struct base_arena *arena, const char *pairs, const bool *changed,
                                    struct model_draft *draft, struct base_error *error)
 {
     char *text = base_copy(arena, pairs);
@@ -238,9 +239,10 @@ static enum base_status parse_line(struct base_arena *arena, const char *text, c
     struct model_draft draft;
     const size_t length = strcspn(text, ":");
     if (!begin(&draft, text, length)) return unknown_architecture(text, length, error);
-    enum base_status status = changes ? read_pairs(arena, changes, 0, &draft, error) : BASE_OK;
-    uint64_t changed = draft.given;
-    if (has(&draft, NUM_LAYERS)) changed |= UINT64_C(1) << NUM_ENCODER_LAYERS | UINT64_C(1) << NUM_DECODER_LAYERS;
+    enum base_status status = changes ? read_pairs(arena, changes, NULL, &draft, error) : BASE_OK;
+    bool changed[KEY_COUNT];
+    memcpy(changed, draft.given, sizeof changed);
+    if (has(&draft, NUM_LAYERS)) changed[NUM_ENCODER_LAYERS] = changed[NUM_DECODER_LAYERS] = true;
     if (status == BASE_OK) status = read_pairs(arena, text + length + 1, changed, &draft, error);
     if (status == BASE_OK) status = finish(&draft, out, error);
     return status == BASE_OK ? status : base_fail_in(error, "%.*s", (int)length, text);
@@ -332,6 +334,7 @@ static enum base_status parse_file(struct base_arena *arena, const char *path, s
         status = model_huggingface_line(arena, object, &line, error);
         if (status == BASE_OK) status = parse_line(arena, line, NULL, out, error);
         const char *left_out = model_huggingface_left_out(object);
+        if (status == BASE_OK) model_huggingface_unrun(object, out->unrun, sizeof out->unrun);
         if (status == BASE_OK && left_out) snprintf(out->left_out, sizeof out->left_out, "%s", left_out);
     } else if (status == BASE_OK) status = read_members(arena, object, out, error);
     return status == BASE_OK ? status : base_fail_in(error, "%.200s", path);

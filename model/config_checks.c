@@ -36,6 +36,17 @@ static bool is_gated_silu(const struct model_config *config)
            config->mlp_activations[1] == MODEL_LINEAR;
 }
 
+static bool spans(const struct model_rope_scaling *scaling)
+{
+    return scaling->length > 0 && scaling->slow > 0 && scaling->slow < scaling->fast;
+}
+
+static bool chooses_enough(const struct model_experts *e)
+{
+    return e->groups > 0 && e->selected_groups > 0 && e->selected_groups <= e->groups &&
+           e->count / e->groups * e->selected_groups >= (e->selected ? e->selected : 1);
+}
+
 /* Keys that would have no effect, or a wrong one. */
 static enum base_status refuse_others(const struct model_draft *draft, struct base_error *error)
 {
@@ -54,6 +65,26 @@ static enum base_status refuse_others(const struct model_draft *draft, struct ba
          "is not modelled with first_dense_layers or moe_every; leave one out"},
         {ROPE_THETA, rotary, "requires position_encoding=rotary"},
         {ROPE_LOCAL_THETA, rotary && config->sliding_window, "requires position_encoding=rotary and sliding_window"},
+        {ROPE_SCALING, rotary, "requires position_encoding=rotary"},
+        {ROPE_SCALING, config->rope_scaling.factor >= 1, "requires rope_factor of 1 or more; set it, too"},
+        {ROPE_SCALING, config->rope_scaling.kind <= MODEL_ROPE_LINEAR || spans(&config->rope_scaling),
+         "llama3 and yarn require rope_length and rope_slow below rope_fast; set them, too"},
+        {ROPE_SCALING,
+         config->rope_scaling.kind != MODEL_ROPE_YARN || !has(draft, ROPE_THETA) || config->rope_theta > 1,
+         "yarn requires rope_theta above 1"},
+        {ROPE_FACTOR, config->rope_scaling.kind, "requires rope_scaling; set it, too"},
+        {ROPE_LENGTH, config->rope_scaling.kind > MODEL_ROPE_LINEAR, "requires rope_scaling llama3 or yarn"},
+        {ROPE_SLOW, config->rope_scaling.kind > MODEL_ROPE_LINEAR, "requires rope_scaling llama3 or yarn"},
+        {ROPE_FAST, config->rope_scaling.kind > MODEL_ROPE_LINEAR, "requires rope_scaling llama3 or yarn"},
+        {ROPE_GAIN, config->rope_scaling.kind == MODEL_ROPE_YARN, "requires rope_scaling yarn"},
+        {ROPE_UNROUNDED, config->rope_scaling.kind == MODEL_ROPE_YARN, "requires rope_scaling yarn"},
+        {NO_ROPE_EVERY, rotary && !has(draft, KV_LORA_RANK) && !mixes,
+         "requires position_encoding=rotary, without kv_lora_rank, first_dense_layers and moe_every"},
+        {EXACT_GELU, config->mlp_activations[0] == MODEL_GELU, "requires mlp_activations of gelu"},
+        {SELECTED_GROUPS, config->experts.groups > 0, "requires router_groups; set it, too"},
+        {ROUTER_GROUPS, config->experts.groups > 0 && config->experts.count % config->experts.groups == 0,
+         "does not divide num_experts; use a divisor"},
+        {ROUTER_GROUPS, chooses_enough(&config->experts), "requires selected_groups, of at least num_selected_experts"},
         {ROTARY_DIM, rotary && !has(draft, KV_LORA_RANK),
          "requires position_encoding=rotary, without kv_lora_rank, whose qk_rope_head_dim is turned"},
         {RESIDUAL_SCALE, !(config->biases & (MODEL_BIAS_OUT | MODEL_BIAS_MLP)),

@@ -20,6 +20,7 @@ const char *model_activation_name(enum model_activation activation)
 static const char *const position_encodings[] = {"relative_bias", "rotary", "learned", "none", "alibi"};
 static const char *const norms[] = {"rms", "layer", "unbiased_layer"};
 static const char *const norm_placements[] = {"before", "behind", "both"};
+static const char *const rope_scalings[] = {"none", "linear", "llama3", "yarn"};
 static const char *const router_scores[] = {"softmax", "sigmoid"};
 static const char *const biased[] = {"qkv", "out", "mlp", "logits", "router"}; /* bits of enum model_bias */
 
@@ -42,23 +43,27 @@ const char *model_config_key_name(int at)
     return at < KEY_COUNT ? model_config_keys[at].name : NULL;
 }
 
+/* As many as a message has room for. */
 static const char *list_keys(char *list, size_t size)
 {
     size_t used = 0;
-    for (int i = 0; i < KEY_COUNT; i++)
-        used += (size_t)snprintf(list + used, size - used, "%s%s", i ? ", " : "", model_config_keys[i].name);
+    for (int i = 0; i < KEY_COUNT; i++) {
+        const bool last = used + strlen(model_config_keys[i].name) + 8 > size;
+        used +=
+            (size_t)snprintf(list + used, size - used, "%s%s", i ? ", " : "", last ? "…" : model_config_keys[i].name);
+        if (last) break;
+    }
     return list;
 }
 
 static enum base_status unknown_key(const char *name, struct base_error *error)
 {
     const char *names[KEY_COUNT], *nearest;
-    char list[2000];
+    char list[1000];
     for (int i = 0; i < KEY_COUNT; i++) names[i] = model_config_keys[i].name;
     nearest = base_nearest(name, names, KEY_COUNT);
-    return base_fail(error, BASE_INPUT, "unknown key \"%.60s\"%s%s%sthe keys are %s", name,
-                     nearest ? "; did you mean " : "", nearest ? nearest : "", nearest ? "? " : "; ",
-                     list_keys(list, sizeof list));
+    if (nearest) return base_fail(error, BASE_INPUT, "unknown key \"%.60s\"; did you mean %s?", name, nearest);
+    return base_fail(error, BASE_INPUT, "unknown key \"%.60s\"; the keys are %s", name, list_keys(list, sizeof list));
 }
 
 static enum base_status unknown_activation(const char *name, size_t length, struct base_error *error)
@@ -162,7 +167,7 @@ enum base_status model_config_set_key(struct model_draft *draft, const char *nam
     while (key < KEY_COUNT && strcmp(model_config_keys[key].name, name) != 0) key++;
     if (key == KEY_COUNT) return unknown_key(name, error);
     if (has(draft, (enum key)key)) return base_fail(error, BASE_INPUT, "%s: is a duplicate; keep one", name);
-    draft->given |= UINT64_C(1) << key;
+    draft->given[key] = true;
     if (model_config_keys[key].kind == ACTIVATIONS) return model_config_set_activations(&draft->config, value, error);
     if (model_config_keys[key].kind == ROUTER) return set_router(&draft->config, value, error);
     if (model_config_keys[key].kind == WORD) return set_word(draft, key, value, error);
@@ -179,7 +184,7 @@ enum base_status model_config_set_key(struct model_draft *draft, const char *nam
 
 enum base_status model_config_check(const char *key, const char *value, struct base_error *error)
 {
-    struct model_draft draft = {.given = 0};
+    struct model_draft draft = {.given = {false}};
     return model_config_set_key(&draft, key, value, error);
 }
 

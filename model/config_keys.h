@@ -5,12 +5,11 @@
 #include "model/config_keys.csv.h"
 #include "model/model.h"
 
-/* The keys given so far, a bit per key. */
-_Static_assert(KEY_COUNT <= 64, "a draft has a bit per key");
+/* The description, and which keys were given so far. */
 struct model_draft {
     struct model_config config;
     int64_t num_layers, moe_every;
-    uint64_t given;
+    bool given[KEY_COUNT];
 };
 
 enum key_kind {
@@ -36,7 +35,7 @@ extern const struct model_config_key model_config_keys[KEY_COUNT]; /* rows of co
 
 static inline bool has(const struct model_draft *draft, enum key key)
 {
-    return draft->given >> key & 1;
+    return draft->given[key];
 }
 
 /* BASE_INPUT: there is no such key, it was given before, or it takes no such value. */

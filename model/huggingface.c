@@ -34,8 +34,8 @@ static enum base_status put_biases(struct reading *r)
     return BASE_OK;
 }
 
-/* gelu_new and gelu_pytorch_tanh are flax's gelu; the exact one costs the same. */
-static enum base_status activation(const struct reading *r, const char *names, const char *otherwise, const char **out)
+/* gelu_new, gelu_fast and gelu_pytorch_tanh are flax's gelu; "gelu" is by erf. */
+static enum base_status activation(struct reading *r, const char *names, const char *otherwise, const char **out)
 {
     static const char *const known[][2] = {{"silu", "silu"},     {"swish", "silu"},    {"relu", "relu"},
                                            {"gelu", "gelu"},     {"gelu_new", "gelu"}, {"gelu_pytorch_tanh", "gelu"},
@@ -47,6 +47,7 @@ static enum base_status activation(const struct reading *r, const char *names, c
     for (int i = 0; i < BASE_COUNT(known); i++)
         if (!strcmp(known[i][0], found->string)) {
             *out = known[i][1];
+            if (!strcmp(found->string, "gelu")) put(r, "exact_gelu", 1);
             return BASE_OK;
         }
     return refuse(r, found->key, base_print(r->arena, "\"%.40s\" is an activation", found->string));
@@ -80,6 +81,21 @@ static enum base_status falcon_heads(struct reading *r, int64_t heads, int64_t *
     return BASE_OK;
 }
 
+/* The factor of scores, which scaled angles may change, before the angles. */
+static enum base_status put_scores(struct reading *r, int64_t head_dim, int64_t turned)
+{
+    double factor = 1;
+    const struct base_text before = r->line;
+    r->line = (struct base_text){.arena = r->arena};
+    const enum base_status status = model_reading_put_rotary(r, turned, &factor);
+    const char *angles = r->line.data ? r->line.data : "";
+    r->line = before;
+    if (status != BASE_OK) return status;
+    BASE_TRY(model_reading_put_attention_scale(r, head_dim, factor));
+    base_put(&r->line, angles);
+    return BASE_OK;
+}
+
 static enum base_status put_latent(struct reading *r)
 {
     int64_t query, rank, rope, nope, value;
@@ -89,12 +105,11 @@ static enum base_status put_latent(struct reading *r)
     BASE_TRY(model_reading_number(r, "qk_nope_head_dim", -1, &nope));
     BASE_TRY(model_reading_number(r, "v_head_dim", -1, &value));
     put(r, "head_dim", nope + rope);
-    BASE_TRY(model_reading_put_attention_scale(r, nope + rope));
     if (query) put(r, "q_lora_rank", query);
     put(r, "kv_lora_rank", rank);
     put(r, "qk_rope_head_dim", rope);
     put(r, "v_head_dim", value);
-    return model_reading_put_rotary(r, rope);
+    return put_scores(r, nope + rope, rope);
 }
 
 static enum base_status put_heads(struct reading *r)
@@ -110,8 +125,7 @@ static enum base_status put_heads(struct reading *r)
                                   heads ? embed / heads : 0, &head_dim));
     put(r, "num_kv_heads", kv_heads);
     put(r, "head_dim", head_dim);
-    BASE_TRY(model_reading_put_attention_scale(r, head_dim));
-    return model_reading_put_rotary(r, head_dim);
+    return put_scores(r, head_dim, head_dim);
 }
 
 /* ---- windows ---- */
@@ -174,6 +188,20 @@ static enum base_status first_dense(struct reading *r, int64_t *out)
     return BASE_OK;
 }
 
+/* DeepSeek-V2 chooses from groups of experts where it says so. */
+static enum base_status put_groups(struct reading *r)
+{
+    const struct base_json *method = model_reading_member(r->object, "topk_method");
+    int64_t groups, selected;
+    BASE_TRY(model_reading_number(r, "n_group", is_of(r, "deepseek_v3") ? 8 : 1, &groups));
+    BASE_TRY(model_reading_number(r, "topk_group", is_of(r, "deepseek_v3") ? 4 : groups, &selected));
+    if (is_of(r, "deepseek_v2") &&
+        (!method || method->kind != BASE_JSON_STRING || strcmp(method->string, "group_limited_greedy") != 0))
+        return BASE_OK;
+    if (groups > 1 && selected < groups) put(r, "router_groups", groups), put(r, "selected_groups", selected);
+    return BASE_OK;
+}
+
 static enum base_status put_experts(struct reading *r)
 {
     int64_t count, chosen, width, shared, first, every, layers, dense_width;
@@ -201,6 +229,7 @@ static enum base_status put_experts(struct reading *r)
     model_reading_put_number_unless(r, "gates_scale", scale, 1);
     base_put(&r->line,
              "aux_loss_factor=0,"); /* transformers adds none to the loss unless output_router_logits says so */
+    BASE_TRY(put_groups(r));
     if (shared) put(r, "shared_expert_mlp_dim", shared);
     if (shared && is_of(r, "qwen2_moe")) put(r, "shared_expert_gate", 1);
     return BASE_OK;
@@ -246,6 +275,24 @@ static enum base_status put_opt(struct reading *r)
                : refuse(r, "layer_norm_elementwise_affine", "norms without parameters");
 }
 
+/* SmolLM3: layers without rotary positions, each so-manieth. */
+static enum base_status put_unturned(struct reading *r)
+{
+    const struct base_json *turns = model_reading_member(r->object, "no_rope_layers");
+    int64_t every, i = 0;
+    BASE_TRY(model_reading_number(r, "no_rope_layer_interval", 4, &every));
+    const bool listed = turns && turns->kind == BASE_JSON_ARRAY && turns->child;
+    if (listed) every = 0;
+    for (const struct base_json *turn = listed ? turns->child : NULL; turn; turn = turn->next)
+        if (i++, !every && turn->kind == BASE_JSON_NUMBER && turn->number == 0) every = i;
+    i = 0;
+    for (const struct base_json *turn = listed ? turns->child : NULL; turn; turn = turn->next)
+        if (i++, turn->kind != BASE_JSON_NUMBER || (turn->number == 0) != (every && i % every == 0))
+            return refuse(r, "no_rope_layers", "layers without positions that are not each so-manieth");
+    if (every) put(r, "no_rope_every", every);
+    return BASE_OK;
+}
+
 static enum base_status put_family(struct reading *r)
 {
     if (is_of(r, "falcon")) return put_falcon(r);
@@ -253,6 +300,7 @@ static enum base_status put_family(struct reading *r)
     if (is_of(r, "gpt_neox") && model_reading_flag(r, "use_parallel_residual", true))
         base_put(&r->line, "parallel_block=1,parallel_norms=1,");
     if (is_of(r, "glm4_moe") && model_reading_flag(r, "use_qk_norm", false)) put(r, "qk_norm", 1);
+    if (is_of(r, "smollm3")) return put_unturned(r);
     if (is_of(r, "phi") && model_reading_flag(r, "qk_layernorm", false))
         return refuse(r, "qk_layernorm", "layer norms of queries");
     if (is_of(r, "phi") && model_reading_flag(r, "tie_word_embeddings", false))
@@ -313,6 +361,8 @@ static enum base_status put_t5(struct reading *r)
     if (buckets != BUCKETS) return refuse(r, "relative_attention_num_buckets", "a table of other than 32 distances");
     put(r, "num_encoder_layers", layers);
     put(r, "num_decoder_layers", decoder_layers);
+    BASE_TRY(model_reading_put_epsilon(r));
+    if (strstr(text, "gelu") && !gated) put(r, "exact_gelu", 1);
     base_putf(&r->line, "mlp_activations=%s%s,logits_via_embedding=%d", name, gated ? "+linear" : "", tied);
     return BASE_OK;
 }

@@ -109,7 +109,7 @@ static int complex_cast(struct builder *builder, const char *name, int x, const 
 void model_builder_rotated(struct builder *builder, int64_t elements)
 {
     builder_last_op(builder)->rotated = elements;
-    if (builder->config->rope_local_theta > 0) builder_window(builder);
+    if (builder->config->rope_local_theta > 0 || builder->config->no_rope_every) builder_window(builder);
 }
 
 /* Queries or keys for attention: normed by head, then rotated by position. */

@@ -78,17 +78,62 @@ void model_reading_put_number_unless(struct reading *r, const char *key, double 
 }
 
 /* 1 / sqrt of a head's width, or what the family gives instead. */
-enum base_status model_reading_put_attention_scale(struct reading *r, int64_t head_dim)
+enum base_status model_reading_put_attention_scale(struct reading *r, int64_t head_dim, double factor)
 {
     double width, scale;
     BASE_TRY(model_reading_real(r, "query_pre_attn_scalar", (double)head_dim, &width));
     BASE_TRY(model_reading_real(r, "attention_multiplier", width > 0 ? 1 / sqrt(width) : 0, &scale));
-    put_number(r, "attention_scale", scale);
+    put_number(r, "attention_scale", scale * factor);
     return BASE_OK;
 }
 
-/* The angles of rotary positions; their scaling beyond the trained length is left out. */
-enum base_status model_reading_put_rotary(struct reading *r, int64_t head_dim)
+static double yarn_scale(double factor, double by)
+{
+    return factor <= 1 ? 1 : 0.1 * by * log(factor) + 1;
+}
+
+/* yarn's factor of what is turned, and DeepSeek's of scores. */
+static enum base_status put_yarn(struct reading *r, double factor, double *scores)
+{
+    double part, whole, gain;
+    const bool named = model_reading_member(r->object, "mscale"),
+               all = model_reading_member(r->object, "mscale_all_dim");
+    BASE_TRY(model_reading_real(r, named && all ? "mscale" : "", 1, &part));
+    BASE_TRY(model_reading_real(r, all ? "mscale_all_dim" : "", 1, &whole));
+    BASE_TRY(model_reading_real(r, "attention_factor",
+                                yarn_scale(factor, part) / (named && all ? yarn_scale(factor, whole) : 1), &gain));
+    if (all && !strncmp(r->family->model_type, "deepseek", 8)) *scores *= pow(yarn_scale(factor, whole), 2);
+    model_reading_put_number_unless(r, "rope_gain", gain, 1);
+    if (!model_reading_flag(r, "truncate", true)) put(r, "rope_unrounded", 1);
+    return BASE_OK;
+}
+
+/* Scaled angles, of the object with their parameters; what is not modelled is named by model_huggingface_unrun. */
+static enum base_status put_scaling(struct reading *r, const struct base_json *all, double *scores)
+{
+    const struct base_json *type = model_reading_member(r->object, "rope_type|type");
+    const char *kind = type && type->kind == BASE_JSON_STRING ? type->string : "";
+    const bool yarn = !strcmp(kind, "yarn"), llama = !strcmp(kind, "llama3");
+    double longest, length, factor, slow, fast;
+    if (!yarn && !llama && strcmp(kind, "linear") != 0) return BASE_OK;
+    const struct reading whole = {.arena = r->arena, .object = all, .family = r->family, .error = r->error};
+    BASE_TRY(model_reading_real(&whole, "max_position_embeddings", 0, &longest));
+    BASE_TRY(model_reading_real(&whole, "original_max_position_embeddings", longest, &length));
+    BASE_TRY(model_reading_real(r, "original_max_position_embeddings", length, &length));
+    BASE_TRY(model_reading_real(r, "factor", yarn && length > 0 ? longest / length : 1, &factor));
+    BASE_TRY(model_reading_real(r, llama ? "low_freq_factor" : "beta_slow", 1, &slow));
+    BASE_TRY(model_reading_real(r, llama ? "high_freq_factor" : "beta_fast", llama ? 4 : 32, &fast));
+    base_putf(&r->line, "rope_scaling=%s,", kind);
+    put_number(r, "rope_factor", factor);
+    if (!yarn && !llama) return BASE_OK;
+    put(r, "rope_length", (int64_t)length);
+    put_number(r, "rope_slow", slow);
+    put_number(r, "rope_fast", fast);
+    return yarn ? put_yarn(r, factor, scores) : BASE_OK;
+}
+
+/* The angles of rotary positions. */
+enum base_status model_reading_put_rotary(struct reading *r, int64_t head_dim, double *scores)
 {
     const struct base_json *all = r->object, *given, *full;
     const struct family *family = r->family;
@@ -104,6 +149,7 @@ enum base_status model_reading_put_rotary(struct reading *r, int64_t head_dim)
     r->object = full ? full : given ? given : all;
     enum base_status status = model_reading_real(r, "rope_theta", theta, &theta);
     if (status == BASE_OK) status = model_reading_real(r, "partial_rotary_factor", part, &part);
+    if (status == BASE_OK && given) status = put_scaling(r, all, scores);
     r->object = all;
     if (status != BASE_OK) return status;
     if (part > 1) return base_fail(r->error, BASE_INPUT, "partial_rotary_factor|rotary_pct: is above 1");
@@ -120,7 +166,8 @@ enum base_status model_reading_put_local_rotary(struct reading *r)
     double theta;
     BASE_TRY(object_of(r, all, "rope_parameters|rope_scaling", &given));
     BASE_TRY(object_of(r, given, "sliding_attention", &local));
-    BASE_TRY(model_reading_real(r, "rope_local_base_freq", is_of(r, "gemma3_text") ? 10000 : 0, &theta));
+    const double usual = is_of(r, "gemma3_text") ? 10000 : given && is_of(r, "olmo3") ? r->family->rope_theta : 0;
+    BASE_TRY(model_reading_real(r, "rope_local_base_freq", usual, &theta));
     r->object = local ? local : all;
     const enum base_status status = local ? model_reading_real(r, "rope_theta", theta, &theta) : BASE_OK;
     r->object = all;

@@ -50,8 +50,9 @@ enum base_status model_reading_real(const struct reading *r, const char *names, 
 /* Keys of the line. */
 enum base_status model_reading_put_real(struct reading *r, const char *from, const char *to);
 void model_reading_put_number_unless(struct reading *r, const char *key, double value, double usual);
-enum base_status model_reading_put_attention_scale(struct reading *r, int64_t head_dim);
-enum base_status model_reading_put_rotary(struct reading *r, int64_t head_dim);
+enum base_status model_reading_put_attention_scale(struct reading *r, int64_t head_dim, double factor);
+/* The factor of scores that comes with scaled angles is multiplied to *scores. */
+enum base_status model_reading_put_rotary(struct reading *r, int64_t head_dim, double *scores);
 enum base_status model_reading_put_local_rotary(struct reading *r); /* of layers with windows */
 enum base_status model_reading_put_scales(struct reading *r);
 enum base_status model_reading_put_epsilon(struct reading *r);

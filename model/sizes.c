@@ -101,6 +101,7 @@ void model_structure(const struct model_config *config, enum model_optimizer opt
     memcpy(out, config, sizeof *out); /* with its padding */
     memset(out->name, 0, sizeof out->name);
     memset(out->left_out, 0, sizeof out->left_out);
+    memset(out->unrun, 0, sizeof out->unrun);
     if (!config->experts.count) memset(&out->experts, 0, sizeof out->experts);
     if (optimizer == MODEL_ADAFACTOR && config->scan_layers) return; /* factoring depends on stacked sizes, too */
     cut_blocks(config, layers == MODEL_LAYERS_TOLD_APART ? 4 : 2, out);

@@ -21,9 +21,11 @@ MOE = dict(num_experts=4, num_experts_per_tok=2, moe_intermediate_size=48)
 DEEPSEEK = dict(n_routed_experts=4, num_experts_per_tok=2, moe_intermediate_size=48, n_shared_experts=1,
                 kv_lora_rank=16, qk_rope_head_dim=4, qk_nope_head_dim=4, v_head_dim=6, n_group=1, topk_group=1,
                 head_dim=4, first_k_dense_replace=1, q_lora_rank=None, num_hidden_layers=3, num_key_value_heads=HEADS)
+GROUPS = dict(n_routed_experts=8, n_group=4, topk_group=2, num_experts_per_tok=3)
 PLAIN = dict(rope_type="default")
+YARN = dict(rope_type="yarn", factor=4.0, original_max_position_embeddings=16, beta_fast=2.0, beta_slow=0.5)
 
-# Family: transformers' class, arguments of its configuration
+# Family, or family+variant: transformers' class, arguments of its configuration
 FAMILIES = {
     "llama": ("Llama", dict(USUAL, rope_parameters=dict(PLAIN, rope_theta=5e5), rms_norm_eps=1e-5)),
     "mistral": ("Mistral", dict(USUAL, sliding_window=5)),
@@ -55,6 +57,22 @@ FAMILIES = {
     "gpt_oss": ("GptOss", dict(USUAL, num_local_experts=4, num_experts_per_tok=2, sliding_window=5,
                                layer_types=["sliding_attention", "full_attention"],
                                rope_parameters=dict(PLAIN, rope_theta=1.5e5))),
+    "smollm3": ("SmolLM3", dict(USUAL, num_hidden_layers=4, no_rope_layer_interval=2, pad_token_id=0)),
+    "olmo3+yarn": ("Olmo3", dict(USUAL, num_key_value_heads=HEADS, pad_token_id=0, sliding_window=5,
+                                 layer_types=["sliding_attention", "full_attention"],
+                                 rope_parameters=dict(sliding_attention=dict(PLAIN, rope_theta=5e5),
+                                                      full_attention=dict(YARN, rope_theta=5e5)))),
+    "llama+scaled": ("Llama", dict(USUAL, rope_parameters=dict(
+        rope_type="llama3", rope_theta=1e2, factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0,
+        original_max_position_embeddings=32))),
+    "llama+linear": ("Llama", dict(USUAL, rope_parameters=dict(rope_type="linear", rope_theta=1e4, factor=4.0))),
+    "gpt_neox+erf": ("GPTNeoX", dict(OLDER, hidden_act="gelu")),
+    "gpt_oss+yarn": ("GptOss", dict(USUAL, num_local_experts=4, num_experts_per_tok=2, sliding_window=5,
+                                    layer_types=["sliding_attention", "full_attention"],
+                                    rope_parameters=dict(YARN, rope_theta=1e2, truncate=False))),
+    "deepseek_v2+groups": ("DeepseekV2", {**USUAL, **DEEPSEEK, **GROUPS, "topk_method": "group_limited_greedy"}),
+    "deepseek_v3+groups": ("DeepseekV3", {**USUAL, **DEEPSEEK, **GROUPS, "q_lora_rank": 16, "rope_parameters": dict(
+        YARN, rope_theta=1e2, mscale=0.7, mscale_all_dim=0.8)}),
 }
 
 
@@ -222,7 +240,7 @@ def llama_like(family, w):
                  "post_attention_layernorm": "post_self_attention_layer_norm",
                  "pre_feedforward_layernorm": "pre_mlp_layer_norm",
                  "post_feedforward_layernorm": "post_mlp_layer_norm"}
-    if family == "olmo2":
+    if family in ("olmo2", "olmo3"):
         names = {"post_attention_layernorm": "post_self_attention_layer_norm",
                  "post_feedforward_layernorm": "post_mlp_layer_norm"}
     if family == "glm4":
@@ -245,9 +263,9 @@ def llama_like(family, w):
         if family == "gpt_oss":
             state[f"{layer}.self_attn.o_proj.bias"] = w.layer(at, "self_attention.out.bias", e)
             state[f"{layer}.self_attn.sinks"] = w.layer(at, "self_attention.sinks", h)
-        if family in ("qwen3", "qwen3_moe", "gemma3", "olmo2"):
+        if family in ("qwen3", "qwen3_moe", "gemma3", "olmo2", "olmo3"):
             for name, ours, count in (("q", "query", h), ("k", "key", kv)):
-                shape = (count, d) if family == "olmo2" else (d,)
+                shape = (count, d) if family in ("olmo2", "olmo3") else (d,)
                 scale = w.layer(at, f"self_attention.{ours}_norm.scale", *shape)
                 state[f"{layer}.self_attn.{name}_norm.weight"] = scale.reshape(-1) - numpy.float32(less)
         if not routed_experts(c) or at < w.first_dense:
@@ -385,6 +403,7 @@ UNGATED = ("starcoder2", "falcon", "gpt2", "gpt_neox", "opt", "bloom")
 def loaded(family):
     """The model with the test's weights, these, and what its configuration says."""
     name, arguments = FAMILIES[family]
+    family = family.split("+")[0]
     config_class = "Gemma3TextConfig" if family == "gemma3" else f"{name}Config"
     config = getattr(transformers, config_class)(**arguments, attn_implementation="eager")
     model = getattr(transformers, name + ("LMHeadModel" if family == "gpt2" else "ForCausalLM"))(config).float().eval()
@@ -419,7 +438,7 @@ def step(family):
 
 KEPT = ("model_type", "tie_word_embeddings", "hidden_act", "hidden_activation", "activation_function", "rms_norm_eps",
         "layer_norm_eps", "layer_norm_epsilon", "norm_epsilon", "rope_parameters", "attention_bias", "norm_topk_prob",
-        "routed_scaling_factor", "multi_query", "parallel_attn", "new_decoder_architecture", "alibi", "swiglu_limit",
+        "routed_scaling_factor", "no_rope_layers", "multi_query", "parallel_attn", "new_decoder_architecture", "alibi", "swiglu_limit",
         "num_local_experts", "num_experts", "n_routed_experts", "use_parallel_residual", "do_layer_norm_before", "enable_bias", "use_bias")
 
 

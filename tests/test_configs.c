@@ -129,6 +129,11 @@ static void numbers_are_those_of_transformers(struct base_arena *arena)
         {"{\"model_type\":\"smollm3\"," SIZES "}", "rope_theta=2000000,", "norm_epsilon="},
         {"{\"model_type\":\"smollm3\"," SIZES ",\"rope_parameters\":{\"rope_theta\":1e4}}", "rotary", "rope_theta="},
         {"{\"model_type\":\"olmo2\"," SIZES "}", "norm_epsilon=1e-05,", "rope_theta="},
+        {"{\"model_type\":\"smollm3\"," SIZES "}", "no_rope_every=4,", "norm_epsilon="},
+        {"{\"model_type\":\"gpt_neox\"," SIZES ",\"hidden_act\":\"gelu\"}", "exact_gelu=1,", "rope_theta="},
+        {"{\"model_type\":\"llama\"," SIZES ",\"rope_scaling\":{\"rope_type\":\"llama3\",\"factor\":8,"
+         "\"low_freq_factor\":1,\"high_freq_factor\":4,\"original_max_position_embeddings\":8192}}",
+         "rope_scaling=llama3,rope_factor=8,rope_length=8192,rope_slow=1,rope_fast=4,", "rope_gain="},
         {"{\"model_type\":\"glm\"," SIZES "}", "rotary_dim=32,norm_epsilon=1.5625e-07,", "rope_theta="},
         {"{\"model_type\":\"gpt_neox\"," SIZES "}", "rotary_dim=16,norm_epsilon=1e-05,", "rope_theta="},
         {"{\"model_type\":\"gpt_neox\"," SIZES ",\"rotary_pct\":1}", "rotary", "rotary_dim="},
@@ -169,6 +174,27 @@ static void configs_with_random_values_parse_or_are_refused(struct base_arena *a
             if (model_huggingface_line(arena, read_json(arena, text), &line, &error) != BASE_OK) continue;
             if (model_config_parse(arena, line, &config, &error) == BASE_OK) count_of(arena, &config);
         }
+}
+
+/* Members that a run does not compute are named; others are not. */
+static void what_no_run_computes_is_named(struct base_arena *arena)
+{
+    static const char *const rows[][2] = {
+        {"{" LLAMA ",\"attention_dropout\":0.1,\"clip_qkv\":8,\"rope_scaling\":{\"rope_type\":\"longrope\"}}",
+         "rope_scaling, attention_dropout, clip_qkv"},
+        {"{" LLAMA ",\"attention_dropout\":0.0,\"clip_qkv\":null,\"rope_scaling\":{\"type\":\"yarn\"},"
+         "\"output_router_logits\":false}",
+         ""},
+        {"{\"model_type\":\"gpt2\",\"scale_attn_weights\":false,\"output_router_logits\":true}",
+         "output_router_logits, scale_attn_weights"},
+        {"{\"text_config\":{\"model_type\":\"llama\",\"attention_dropout\":0.5}}", "attention_dropout"}};
+    for (int i = 0; i < BASE_COUNT(rows); i++) {
+        char named[96], short_of_room[8];
+        TEST_ROW("%s", rows[i][0]);
+        model_huggingface_unrun(read_json(arena, rows[i][0]), named, sizeof named);
+        assert_string_equal(named, rows[i][1]);
+        model_huggingface_unrun(read_json(arena, rows[i][0]), short_of_room, sizeof short_of_room);
+    }
 }
 
 static void models_are_found_as_people_write_them(struct base_arena *arena)
@@ -230,6 +256,7 @@ static const struct test tests[] = {
     TEST(multimodal_parts_are_told),
     TEST(configs_that_are_not_modelled_are_told_by_name),
     TEST(configs_with_random_values_parse_or_are_refused),
+    TEST(what_no_run_computes_is_named),
     TEST(models_are_found_as_people_write_them),
     TEST(models_of_the_zoo_take_changes),
     TEST(numbers_are_those_of_transformers),

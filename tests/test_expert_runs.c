@@ -188,13 +188,18 @@ static void a_run_that_diverged_writes_no_gate_elsewhere(struct base_arena *aren
     const float logits[EXPERTS] = {-NAN, -NAN, -NAN, -NAN}, most = INFINITY, sum = NAN;
     float gates[1 + EXPERTS] = {7};
     const struct model_op op = {.of_chosen = true};
-    struct exec_machine machine = {.sizes = {[MODEL_SELECTED_EXPERTS] = 1}};
-    struct exec_row row = {
-        .machine = &machine, .op = &op, .in = {logits, &most, &sum}, .out = {gates + 1}, .n = EXPERTS};
     (void)arena;
-    exec_row_chosen_softmax(&row);
-    assert_true(gates[0] == 7);
-    for (int e = 1; e <= EXPERTS; e++) assert_true(isnan(gates[e]));
+    for (int groups = 0; groups <= 2; groups += 2) {
+        const struct model_config config = {
+            .experts = {.count = EXPERTS, .groups = groups, .selected_groups = groups / 2}};
+        const struct sim_plan plan = {.config = &config};
+        struct exec_machine machine = {.sizes = {[MODEL_SELECTED_EXPERTS] = 1}, .plan = &plan};
+        struct exec_row row = {
+            .machine = &machine, .op = &op, .in = {logits, &most, &sum}, .out = {gates + 1}, .n = EXPERTS};
+        exec_row_chosen_softmax(&row);
+        assert_true(gates[0] == 7);
+        for (int e = 1; e <= EXPERTS; e++) assert_true(isnan(gates[e]));
+    }
 }
 
 static void a_scale_of_gates_is_in_no_balance_loss(struct base_arena *arena)

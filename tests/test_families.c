@@ -118,7 +118,7 @@ static void steps_are_those_of_transformers(struct base_arena *arena)
         base_arena_free(&own);
         count++;
     }
-    assert_int_equal(count, 23);
+    assert_int_equal(count, 31);
 }
 
 /* LoRA: losses and gradients of adapters alone, over steps that change them. */

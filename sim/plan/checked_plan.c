@@ -246,6 +246,9 @@ static enum base_status check_experts(const struct sim_plan *plan, struct base_e
         return base_fail(error, BASE_INPUT,
                          "context_parallel: is modelled of experts whose tokens are sorted; use 1, or a moe_dispatcher "
                          "other than dense and onehot");
+    if (plan->config->experts.groups && sim_is_executed(plan) && !plan->options.sorts_tokens)
+        return base_fail(error, BASE_INPUT,
+                         "model: router_groups: T5X's experts have none; leave capacity_factor and moe_dispatcher out");
     if (plan->config->experts.ignore_padding)
         return base_fail(error, BASE_INPUT, "model: ignore_padding_tokens: is not modelled; leave it out");
     if (plan->config->experts.count) return sim_size_plan(plan, sizes, error);

@@ -1,0 +1,60 @@
+/* Members of a config.json that change a run's numbers, and that no key of ours holds. They cost nothing. */
+#include "model/reading.h"
+
+#include <string.h>
+
+enum unheld { NOT_ZERO, SET, NOT_SET };
+
+static const struct {
+    const char *name;
+    enum unheld unless;
+} rows[] = {
+    {"attention_dropout", NOT_ZERO},
+    {"attn_pdrop", NOT_ZERO},
+    {"resid_pdrop", NOT_ZERO},
+    {"residual_dropout", NOT_ZERO},
+    {"embd_pdrop", NOT_ZERO},
+    {"embedding_dropout", NOT_ZERO},
+    {"hidden_dropout", NOT_ZERO},
+    {"activation_dropout", NOT_ZERO},
+    {"dropout", NOT_ZERO},
+    {"dropout_rate", NOT_ZERO},
+    {"layerdrop", NOT_ZERO},
+    {"router_jitter_noise", NOT_ZERO},
+    {"clip_qkv", NOT_ZERO},
+    {"output_router_logits", SET},
+    {"apply_residual_connection_post_layernorm", SET},
+    {"use_bidirectional_attention", SET},
+    {"scale_attn_by_inverse_layer_idx", SET},
+    {"scale_attn_weights", NOT_SET},
+};
+
+/* Angles that are scaled in another way than linearly, by llama3's or by yarn's. */
+static bool scales_otherwise(const struct base_json *object)
+{
+    static const char *const known[] = {"default", "linear", "llama3", "yarn", "mrope"};
+    const struct base_json *given = model_reading_member(object, "rope_scaling|rope_parameters"),
+                           *full = given ? base_json_get(given, "full_attention") : NULL,
+                           *type = given ? model_reading_member(full ? full : given, "rope_type|type") : NULL;
+    bool held = !type || type->kind != BASE_JSON_STRING;
+    for (int i = 0; i < BASE_COUNT(known) && !held; i++) held = !strcmp(type->string, known[i]);
+    return !held;
+}
+
+void model_huggingface_unrun(const struct base_json *object, char *out, size_t size)
+{
+    const struct base_json *text = base_json_get(object, "text_config");
+    size_t used = 0;
+    if (text && text->kind == BASE_JSON_OBJECT) object = text;
+    *out = '\0';
+    if (scales_otherwise(object)) used += (size_t)snprintf(out, size, "rope_scaling");
+    for (int i = 0; i < BASE_COUNT(rows); i++) {
+        const struct base_json *found = base_json_get(object, rows[i].name);
+        if (!found || (rows[i].unless == NOT_ZERO && (found->kind != BASE_JSON_NUMBER || found->number == 0)) ||
+            (rows[i].unless == SET && found->kind != BASE_JSON_TRUE) ||
+            (rows[i].unless == NOT_SET && found->kind != BASE_JSON_FALSE))
+            continue;
+        if (used + strlen(rows[i].name) + 3 > size) return;
+        used += (size_t)snprintf(out + used, size - used, "%s%s", used ? ", " : "", rows[i].name);
+    }
+}
