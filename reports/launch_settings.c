@@ -412,11 +412,12 @@ void reports_put_foundry(const struct sim_plan *plan, const struct reports_torch
     base_putf(out, "  no_bias: %s\n  attn_config:\n    attn_impl: %s\n", c->biases ? "false" : "true",
               plan->options.flash_attention ? "triton" : "torch");
     base_putf(out,
-              "fsdp_config:\n  sharding_strategy: %s\n  mixed_precision: DEFAULT\n  activation_checkpointing: %s\n"
+              "fsdp_config:\n  sharding_strategy: %s\n  mixed_precision: %s\n  activation_checkpointing: %s\n"
               "  activation_checkpointing_reentrant: false\n  limit_all_gathers: true\n",
               shards      ? "FULL_SHARD"
               : gradients ? "SHARD_GRAD_OP"
                           : "NO_SHARD",
+              plan->gradient_dtype == SIM_BFLOAT16_GRADIENTS ? "PURE" : "DEFAULT",
               reports_is_full(plan) ? "true" : "false");
     reports_put_real("optimizer:\n  name: decoupled_adamw\n  betas:\n  - 0.9\n  - 0.95\n  weight_decay: 0.0\n  lr: ",
                      plan->learning_rate, out);

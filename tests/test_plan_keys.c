@@ -229,7 +229,8 @@ static void switches_are_of_software_that_has_them(struct base_arena *arena)
         {"megatron", "data", "0", SIM_OVERLAP_PARAM_GATHER, "1", NULL},
         {"nemo", "data", "0", SIM_OVERLAP_GRAD_REDUCE, "1", "has no such switch"},
         {"fsdp", NULL, NULL, SIM_DDP_BUCKET_SIZE, "1000000", "has no such buckets"},
-        {"fsdp", NULL, NULL, SIM_GRADIENT_DTYPE, "bfloat16", "leaves no choice"},
+        {"torchtitan", NULL, NULL, SIM_GRADIENT_DTYPE, "bfloat16", "leaves no choice"},
+        {"fsdp", NULL, NULL, SIM_GRADIENT_DTYPE, "bfloat16", NULL},
         {"megatron", "data", "0", SIM_GRADIENT_DTYPE, "bfloat16", NULL},
     };
     struct sim_cache *cache = sim_cache_new(arena);

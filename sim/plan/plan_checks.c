@@ -456,7 +456,8 @@ enum base_status sim_plan_take_overlaps(const struct sim_plan_text *text, struct
     plan->overlaps[SIM_OVERLAP_MESSAGES] = profile->overlaps[SIM_OVERLAP_MESSAGES] == SIM_SWITCHED_ON;
     if (plan->ddp_bucket_size && !(profile->bucket_parameters > 0))
         return base_fail(error, BASE_INPUT, "ddp_bucket_size: %s has no such buckets; leave it out", plan->software);
-    if (plan->gradient_dtype == SIM_GRADIENTS_AS_SOFTWARE ||
+    const bool widens = profile->traits >> MODEL_TRAIT_NARROWS_GRADIENTS & 1;
+    if (plan->gradient_dtype == SIM_GRADIENTS_AS_SOFTWARE || widens ||
         (profile->traits >> MODEL_TRAIT_FLOAT32_GRADIENTS_OF_BFLOAT16 & 1))
         return BASE_OK;
     return base_fail(error, BASE_INPUT, "gradient_dtype: %s leaves no choice of it; leave it out", plan->software);

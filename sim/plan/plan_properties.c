@@ -155,7 +155,9 @@ bool sim_runs_passes(const struct sim_plan *plan)
 
 sim_pass_set sim_compiler_passes(const struct sim_plan *plan)
 {
-    return (plan->placement->profile.passes & ~plan->gone_passes) | plan->compiler_passes;
+    const sim_pass_set narrow =
+        plan->gradient_dtype == SIM_BFLOAT16_GRADIENTS ? SIM_PASS_BIT(SIM_PASS_WIDEN_GRADIENT_SUMS) : 0;
+    return (plan->placement->profile.passes & ~plan->gone_passes & ~narrow) | plan->compiler_passes;
 }
 
 enum sim_optimizer_partitioning sim_most_zero_stage(const struct sim_plan *plan)
