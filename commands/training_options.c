@@ -24,8 +24,6 @@ static enum base_status read_price(struct base_arena *arena, const char *text, s
     *out = (struct price){0};
     if (equals) out->name = base_copy_bytes(arena, item, (size_t)(equals - item));
     if (equals && topo_chip_called(arena, out->name, &chip, &ignored) == BASE_OK) out->chip = chip->name;
-    if (strchr(item, ','))
-        return base_fail(error, BASE_INPUT, "--device-hour-price: \"%.60s\": prices are parted by \";\"", item);
     if (equals && !*out->name)
         return base_fail(error, BASE_INPUT, "--device-hour-price: \"%.60s\": names neither topology nor chip", item);
     return base_parse_double(equals ? equals + 1 : item, "--device-hour-price", 1e-9, 1e9, &out->of_device_hour, error);
@@ -41,11 +39,11 @@ static enum base_status read_prices(struct base_arena *arena, const char *text, 
                                     struct base_error *error)
 {
     int capacity = 1, named = 0;
-    for (const char *at = text; *at; at++) capacity += *at == ';';
+    for (const char *at = text; *at; at++) capacity += *at == ';' || *at == ',';
     struct price *prices = base_new(arena, struct price, capacity);
-    for (*count = 0; *count < capacity; text += strcspn(text, ";") + 1) {
+    for (*count = 0; *count < capacity; text += strcspn(text, ";,") + 1) {
         struct price *price = &prices[*count];
-        BASE_TRY(read_price(arena, text, strcspn(text, ";"), price, error));
+        BASE_TRY(read_price(arena, text, strcspn(text, ";,"), price, error));
         named += price->name != NULL;
         for (int i = 0; price->name && i < *count; i++)
             if (is_same(&prices[i], price))

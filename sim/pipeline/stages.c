@@ -29,12 +29,16 @@ static enum base_status refuse_shares(int64_t layers, const struct sim_pipeline 
                          "product divides them",
                          (long long)layers, (long long)pipeline->stages, (long long)pipeline->chunks);
     if (layers < pipeline->stages) return refuse_layers("pipeline_stages", layers, "", pipeline->stages, error);
+    enum { MOST_LISTED = 32 };
+    char counts[8 * MOST_LISTED] = "one number for each stage";
     const int64_t more = layers % pipeline->stages, least = layers / pipeline->stages;
+    for (int64_t i = 0, at = 0; i < pipeline->stages && pipeline->stages <= MOST_LISTED; i++)
+        at +=
+            snprintf(counts + at, sizeof counts - (size_t)at, "%s%lld", i ? "," : "", (long long)(least + (i < more)));
     return base_fail(error, BASE_INPUT,
                      "pipeline_stages: %lld layers do not divide by %lld stages; use a number that divides them, or, "
-                     "where the software has it, pipeline_layers: %lld times %lld and %lld times %lld",
-                     (long long)layers, (long long)pipeline->stages, (long long)more, (long long)least + 1,
-                     (long long)(pipeline->stages - more), (long long)least);
+                     "where the software has it, --pipeline-layers %s",
+                     (long long)layers, (long long)pipeline->stages, counts);
 }
 
 static bool is_cut_evenly(int64_t layers, int64_t stage_chunk_count, enum sim_division division)

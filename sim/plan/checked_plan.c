@@ -26,12 +26,14 @@ static enum base_status check_required(const struct sim_plan_text *text, const s
         return base_fail(error, BASE_INPUT, "batch_size: is missing; sequences in one global batch, as in 128");
     if (!sim_key_is_given(text, SIM_TARGETS_LENGTH))
         return base_fail(error, BASE_INPUT,
-                         "task_feature_lengths.targets: is missing; as in {\"inputs\": 512, \"targets\": 512}");
+                         "task_feature_lengths.targets: is missing; as in --task-feature-lengths 512,512, or in a plan "
+                         "{\"inputs\": 512, \"targets\": 512}");
     if (plan->config->encoder && !sim_key_is_given(text, SIM_INPUTS_LENGTH))
-        return base_fail(
-            error, BASE_INPUT,
-            "task_feature_lengths.inputs: is missing, and %s has an encoder; as in {\"inputs\": 512, \"targets\": 512}",
-            plan->model_text);
+        return base_fail(error, BASE_INPUT,
+                         "task_feature_lengths.inputs: is missing, and %s has an encoder; as in --task-feature-lengths "
+                         "512,512, or in "
+                         "a plan {\"inputs\": 512, \"targets\": 512}",
+                         plan->model_text);
     return BASE_OK;
 }
 
