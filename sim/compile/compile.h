@@ -213,7 +213,7 @@ struct sim_compiled_options {
     bool product_norms;            /* gradients of norms' scales are products */
     int block_layers;              /* that are recomputed together, and save one input */
     bool over_slices;              /* joined by a data-centre network */
-    double most_remade_rows;       /* of logits whose gradient each of its products makes again */
+    bool remakes_all_rows;         /* of logits, whose gradient each of its products makes again; else a few */
     int unrolled;                  /* microbatches whose forward passes precede any backward pass */
     double limit_bytes;            /* device memory left by arguments and accumulators */
     double in_order_over_bytes;    /* by how much a heap in order of time may be larger than that; negative: smaller */

@@ -147,6 +147,8 @@ void sim_add_table_copies(struct sim_assigner *a); /* in the layout that they ar
 /* compiled_logits.c */
 bool sim_comes_of_loss(const struct sim_assigner *a, int value); /* the logits' gradient, or a cast of it */
 bool *sim_gradients_of_products(const struct sim_assigner *a);   /* per value: a gradient of logits that is no array */
+int sim_logits_weight_gradient(const struct sim_assigner *a, int logits_gradient); /* a value; -1: none */
+bool sim_are_few_logits(const struct sim_assigner *a, int value);
 int sim_last_read(const struct sim_assigner *a, int value); /* the last operation that reads it, or such a gradient */
 
 /* compiled_blocks.c */

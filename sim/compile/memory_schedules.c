@@ -102,19 +102,6 @@ static int next_loop_end(const struct sim_assigner *a, int op)
     return op;
 }
 
-/* The gradient of the logits' weights, the one reader of the logits' gradient that nothing else waits for; or -1. */
-static int weight_gradient(const struct sim_assigner *a, int logits_gradient)
-{
-    const struct sim_sharded *s = a->s;
-    for (int i = s->values[logits_gradient].definition + 1; i < s->op_count; i++) {
-        const struct sim_op *op = &s->ops[i];
-        if (op->kind != SIM_COMPUTE || op->op->kind != MODEL_EINSUM || sim_has_batch(s, op->outputs[0])) continue;
-        for (int j = 0; j < op->input_count; j++)
-            if (op->inputs[j] == logits_gradient) return op->outputs[0];
-    }
-    return -1;
-}
-
 /* A sum over all devices is joined with the loss's own, which is needed at once. So is one in a step with scanned
  * layers over those that share rows of logits, if they are more than those that share the vocabulary (T5X by libtpu
  * 0.0.42.1: seven of seven dumps; of others one of four). */
@@ -171,7 +158,7 @@ static bool waits_for_combined(const struct sim_assigner *a, int behind)
  * them. */
 int sim_logits_gradient_until(const struct sim_assigner *a, int value, int last_use)
 {
-    const int loop = a->s->values[value].loop, gradient = weight_gradient(a, value),
+    const int loop = a->s->values[value].loop, gradient = sim_logits_weight_gradient(a, value),
               end = loop >= 0 ? a->s->ops[loop].match - 1 : sim_last_loop_end(a);
     const bool summed = gradient >= 0 && a->s->values[gradient].partial;
     if (summed && a->options->async_sums && !a->estimates && !a->in_haste) return end;
@@ -191,15 +178,13 @@ static bool is_one_scatter(const struct sim_assigner *a, int gradient)
 
 /* Such products wait for sums that are combined with theirs. A list takes one with a sum that is too large for that
  * behind the first loop over layers, if the chip's sums do not wait themselves (T5X for v5p by libtpu 0.0.42.1). Few
- * rows of logits do not wait for a scatter over one axis (MaxText: five dumps with up to 1.2 times the bytes of their
- * weight; from 1.6 times on twelve wait). */
+ * rows of logits do not wait for a scatter over one axis (MaxText: five dumps; of more rows twelve
+ * wait). */
 int sim_logits_window_until(const struct sim_assigner *a, int value, int end)
 {
-    static const double few_frac = 1.4;
-    const int gradient = weight_gradient(a, value);
+    const int gradient = sim_logits_weight_gradient(a, value);
     if (gradient >= 0 && a->options->scanned && !a->options->over_slices && a->s->values[value].loop < 0 &&
-        is_one_scatter(a, gradient) &&
-        sim_value_bytes(a, &a->s->values[value]) <= few_frac * sim_value_bytes(a, &a->s->values[gradient]))
+        is_one_scatter(a, gradient) && sim_are_few_logits(a, value))
         return a->s->values[value].last_use;
     if (!a->options->scanned || a->schedule != SIM_LIST || a->options->async_sums || gradient < 0 ||
         sim_value_bytes(a, &a->s->values[gradient]) <= a->options->settings->most_combined_bytes)

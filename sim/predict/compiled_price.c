@@ -36,14 +36,6 @@ static int unrolled(const struct sim_plan *plan)
     return asks && plan->placement->topology.slice_count > 1 && plan->num_microbatches > 1 ? 2 : 1;
 }
 
-/* Rows of logits up to which products compute the logits' gradient themselves, so that no array holds it. Where two
- * cores are one JAX device: two dumps of MaxText over slices of v4 lack the array at up to 4096 rows, and nine of v4
- * and v5p have it at 6144 rows and more. Other chips: 10240 rows (libtpu 0.0.42.1). */
-static double most_remade_rows(const struct topo_chip *chip)
-{
-    return chip->cores_per_chip > chip->jax_devices_per_chip ? 5120 : INFINITY;
-}
-
 /* Without pointers to other data, and with zeros in gaps, so that it can be part of a key. */
 static void fill_options(const struct sim_cost_context *p, struct sim_compiled_options *out)
 {
@@ -58,7 +50,9 @@ static void fill_options(const struct sim_cost_context *p, struct sim_compiled_o
     out->keeps_kernel_sums = plan->options.flash_attention && out->checkpoints;
     out->block_layers = block_layers(plan);
     out->over_slices = plan->placement->topology.slice_count > 1;
-    out->most_remade_rows = most_remade_rows(chip);
+    /* Two cores that are one device to jax make an array of the gradient of many logits, others none (dumps of MaxText
+     * over slices by libtpu 0.0.42.1: three for v4 with few rows, ten for v4 and v5p with more, of others up to 10240). */
+    out->remakes_all_rows = chip->cores_per_chip <= chip->jax_devices_per_chip;
     out->unrolled = unrolled(plan);
     out->least_recomputed_bytes = p->placement->profile.constants[SIM_REMATERIALIZATION_MIN_BYTES];
     out->keeps_exponentials = chip->xla_keeps_exponentials != 0;
