@@ -105,6 +105,7 @@ void sim_add_arrays(struct sim_assigner *a, const struct sim_layer_arrays *array
 /* Buffers alive at the last collected peak, into the answer. */
 void sim_list_alive(const struct sim_assigner *a, struct sim_compiled_memory *out);
 int sim_outermost_loop(const struct sim_assigner *a, int loop);
+int sim_last_loop_end(const struct sim_assigner *a);
 static inline double sim_layers_of(const struct sim_assigner *a, int loop) /* trips of a loop */
 {
     return (double)a->options->sizes[a->s->ops[loop].trips];
@@ -164,7 +165,6 @@ bool *sim_deferred_operands(struct sim_assigner *a);
 /* Until when a windowed product in the body of a loop over scanned layers may come: its end or, where gathers are
  * started early, the next gather of activations, whose time it fills (a dump of T5X for v5e by libtpu 0.0.42.1). */
 int sim_window_until(const struct sim_assigner *a, int loop, int product);
-int sim_last_loop_end(const struct sim_assigner *a);
 /* The last operation before which the gradient of the logits, last read at an operation of its own, has to stand. */
 int sim_logits_gradient_until(const struct sim_assigner *a, int value, int last_use);
 /* Until when a windowed product waits that reads the gradient of the logits; end: if it does to the last. */

@@ -76,13 +76,6 @@ bool *sim_deferred_operands(struct sim_assigner *a)
     return marked;
 }
 
-int sim_last_loop_end(const struct sim_assigner *a)
-{
-    int end = a->s->op_count - 1;
-    while (end > 0 && a->s->ops[end].kind != SIM_LOOP_END) end--;
-    return end;
-}
-
 int sim_window_until(const struct sim_assigner *a, int loop, int product)
 {
     const struct sim_op *ops = a->s->ops;

@@ -50,8 +50,9 @@ static void fill_options(const struct sim_cost_context *p, struct sim_compiled_o
     out->keeps_kernel_sums = plan->options.flash_attention && out->checkpoints;
     out->block_layers = block_layers(plan);
     out->over_slices = plan->placement->topology.slice_count > 1;
-    /* Two cores that are one device to jax make an array of the gradient of many logits, others none (dumps of MaxText
-     * over slices by libtpu 0.0.42.1: three for v4 with few rows, ten for v4 and v5p with more, of others up to 10240). */
+    /* Two cores that are one device to jax make an array of the gradient of many logits, others none (MaxText over
+     * slices by libtpu 0.0.42.1: two dumps for v4 with few rows, ten for v4 and v5p with more, of others up to 10240).
+     */
     out->remakes_all_rows = chip->cores_per_chip <= chip->jax_devices_per_chip;
     out->unrolled = unrolled(plan);
     out->least_recomputed_bytes = p->placement->profile.constants[SIM_REMATERIALIZATION_MIN_BYTES];
