@@ -159,6 +159,15 @@ int sim_logits_gradient_until(const struct sim_assigner *a, int value, int last_
     return a->schedule == SIM_POST_ORDER && !waits_for_combined(a, last_use) ? next_loop_end(a, last_use) : end;
 }
 
+/* A table that tokens look up, too, whose rows are sharded. */
+static bool is_sharded_table(const struct sim_assigner *a, int logits_gradient, int gradient)
+{
+    const struct sim_shape *logits = &a->s->shapes[a->s->values[logits_gradient].shape],
+                           *weight = &a->s->shapes[a->s->values[gradient].shape];
+    const int vocabulary = logits->rank - 1;
+    return logits->spec[vocabulary] != 0 && weight->dims[0] == logits->dims[vocabulary];
+}
+
 /* Over one axis of the mesh. */
 static bool is_one_scatter(const struct sim_assigner *a, int gradient)
 {
@@ -172,14 +181,15 @@ static bool is_one_scatter(const struct sim_assigner *a, int gradient)
 /* Such products wait for sums that are combined with theirs. A list takes one with a sum that is too large for that
  * behind the first loop over layers, if the chip's sums do not wait themselves (T5X for v5p by libtpu 0.0.42.1). Few
  * rows of logits do not wait for a scatter over one axis (MaxText: five dumps; of more rows twelve
- * wait). */
+ * wait), nor does a table's that is sharded by its rows (six dumps of MaxText with a tensor axis). */
 int sim_logits_window_until(const struct sim_assigner *a, int value, int end)
 {
     const int gradient = sim_logits_weight_gradient(a, value);
-    if (gradient >= 0 && a->options->scanned && !a->options->over_slices && a->s->values[value].loop < 0 &&
-        is_one_scatter(a, gradient) && sim_are_few_logits(a, value))
-        return a->s->values[value].last_use;
-    if (!a->options->scanned || a->schedule != SIM_LIST || a->options->async_sums || gradient < 0 ||
+    if (gradient < 0 || a->options->async_sums) return end;
+    const bool few = a->options->scanned && a->s->values[value].loop < 0 && is_one_scatter(a, gradient) &&
+                     sim_are_few_logits(a, value);
+    if (!a->options->over_slices && (few || is_sharded_table(a, value, gradient))) return a->s->values[value].last_use;
+    if (!a->options->scanned || a->schedule != SIM_LIST ||
         sim_value_bytes(a, &a->s->values[gradient]) <= a->options->settings->most_combined_bytes)
         return end;
     return next_loop_end(a, a->s->values[value].definition);
