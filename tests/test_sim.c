@@ -2119,6 +2119,31 @@ static void axes_over_processes_pay_for_the_network(struct base_arena *arena)
     assert_near(placements[0].groups[2].seconds_per_byte, placements[1].groups[1].seconds_per_byte, 1e-12);
 }
 
+/* Megablox goes over tiles of 512 rows and 1024 columns: experts share tiles, and a width of 1408 takes two. */
+static void grouped_products_take_whole_tiles(struct base_arena *arena)
+{
+    static const struct {
+        struct sim_product of;
+        bool sums_tokens;
+        double flop;
+    } rows[] = {
+        {{64, 4608, 1408, 2048}, false, 2.0 * (576 + 63) * 512 * 2048 * 2048},
+        {{64, 2048, 1408, 4608}, true, 2.0 * (576 + 63) * 512 * 2048 * 2048},
+        {{8, 12288, 14336, 4096}, false, 2.0 * (192 + 7) * 512 * 14336 * 4096},
+        {{128, 4096, 768, 2048}, false, 2.0 * (1024 + 127) * 512 * 768 * 2048},
+        {{4, 64, 1408, 2048}, false, 2.0 * 4 * 64 * 1408 * 2048}, /* fewer rows than a tile has: one tile of them */
+    };
+    struct topo_topology topology;
+    struct sim_profile profile;
+    struct base_error error;
+    assert_ok(topo_parse(arena, "v5p-8", &topology, &error), &error);
+    assert_ok(sim_profile_build(&topology, "maxtext", NULL, NULL, &profile, &error), &error);
+    for (int i = 0; i < BASE_COUNT(rows); i++) {
+        TEST_ROW("%d", i);
+        assert_near(sim_grouped_product_flop(&profile, &rows[i].of, rows[i].sums_tokens), rows[i].flop, 1e-12);
+    }
+}
+
 /* ---- how far off a prediction may be ---- */
 
 static struct sim_confidence confidence_of(struct base_arena *arena, const char *words, struct sim_prediction *out)
@@ -2181,6 +2206,7 @@ static const struct test tests[] = {
     TEST(microbatches_are_of_training),
     TEST(confidence_rests_on_what_was_measured),
     TEST(axes_over_processes_pay_for_the_network),
+    TEST(grouped_products_take_whole_tiles),
     TEST(a_mistake_made_again_is_answered_alike_and_costs_no_memory),
     TEST(a_refused_submesh_is_not_taken_for_one_that_was_accepted),
     TEST(liveness_of_a_chain),

@@ -12,13 +12,17 @@ static bool is_aligned(const struct sim_product *of, const struct sim_price_dot 
            (int64_t)(dot->weight_gradient ? of->rows : of->contracted) % together == 0;
 }
 
-/* Transformer Engine starts a product for each expert. */
-static bool is_apart(const struct sim_cost_context *p, const struct sim_price_dot *dot)
+static bool is_of_experts(const struct sim_cost_context *p, const struct sim_price_dot *dot)
 {
-    if (!(p->placement->profile.traits >> MODEL_TRAIT_ENGINE_CASTS & 1)) return false;
     for (int i = 0; i < dot->batch.count; i++)
         if (p->list->factors[dot->batch.of[i]].size == MODEL_EXPERTS) return true;
     return false;
+}
+
+/* Transformer Engine starts a product for each expert. */
+static bool is_apart(const struct sim_cost_context *p, const struct sim_price_dot *dot)
+{
+    return (p->placement->profile.traits >> MODEL_TRAIT_ENGINE_CASTS & 1) && is_of_experts(p, dot);
 }
 
 static double tiled_flop(const struct sim_cost_context *p, const struct sim_product *of)
@@ -262,8 +266,11 @@ static void price_dot(const struct sim_cost_context *p, int i, struct sim_unit_c
     const struct sim_price_dot *dot = &p->list->dots[i];
     const struct sim_product of = {sim_product_of(p, &dot->batch), sim_product_of(p, &dot->rows),
                                    sim_product_of(p, &dot->columns), sim_product_of(p, &dot->contracted)};
-    prices->dots_flop[i] =
-        in_kernels && dot->attention ? sim_attention_product_flop(profile, &of) : sim_product_flop(profile, &of);
+    const bool grouped =
+        p->plan->options.sorts_tokens && profile->constants[SIM_GROUP_TILE_DIM] > 0 && is_of_experts(p, dot);
+    prices->dots_flop[i] = in_kernels && dot->attention ? sim_attention_product_flop(profile, &of)
+                           : grouped                    ? sim_grouped_product_flop(profile, &of, dot->weight_gradient)
+                                                        : sim_product_flop(profile, &of);
     prices->dots_rated_flop[i] = rated_flop(p, dot, &of, prices->dots_flop[i]);
 }
 

@@ -342,6 +342,9 @@ struct sim_product {
 };
 /* FLOPs of a product on matrix units, with padding. */
 double sim_product_flop(const struct sim_profile *profile, const struct sim_product *product);
+/* The same of a TPU's product of sorted tokens with a matrix for each expert, the product's batch. sums_tokens: of the
+ * matrices' gradients. */
+double sim_grouped_product_flop(const struct sim_profile *profile, const struct sim_product *product, bool sums_tokens);
 /* gpu_products.c. A flash attention kernel's rate relative to a product's; at least 0. causal: masked blocks are
  * skipped. */
 double sim_attention_share(const struct sim_profile *profile, enum model_direction direction);
