@@ -2119,6 +2119,24 @@ static void axes_over_processes_pay_for_the_network(struct base_arena *arena)
     assert_near(placements[0].groups[2].seconds_per_byte, placements[1].groups[1].seconds_per_byte, 1e-12);
 }
 
+/* Gradients of latent attention's keys are sharded as the keys are, so that weights are gathered and no activation:
+ * 192 MiB in each device's operand, where the largest weight is the token table. */
+static void latent_gradients_stay_where_keys_are(struct base_arena *arena)
+{
+    struct sim_cache *cache = sim_cache_new(arena);
+    struct sim_plan_text text =
+        plan_text(arena, "model=deepseek_v2_lite:num_layers=3 topology=v5p-8 ici_mesh=fsdp=4 targets_length=2048 "
+                         "batch_size=96 software=maxtext");
+    struct sim_plan plan = checked(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED);
+    struct sim_prediction prediction;
+    struct sim_detail detail = collectives_of(cache, arena, &plan, &prediction);
+    assert_true(detail.collectives.count > 0);
+    for (int i = 0; i < detail.collectives.count; i++)
+        if (detail.collectives.rows[i].kind == SIM_ALL_GATHER)
+            assert_in_range(detail.collectives.rows[i].bytes, 1, 100 << 20);
+    sim_cache_free(cache);
+}
+
 /* Megablox goes over tiles of 512 rows and 1024 columns: experts share tiles, and a width of 1408 takes two. */
 static void grouped_products_take_whole_tiles(struct base_arena *arena)
 {
@@ -2207,6 +2225,7 @@ static const struct test tests[] = {
     TEST(confidence_rests_on_what_was_measured),
     TEST(axes_over_processes_pay_for_the_network),
     TEST(grouped_products_take_whole_tiles),
+    TEST(latent_gradients_stay_where_keys_are),
     TEST(a_mistake_made_again_is_answered_alike_and_costs_no_memory),
     TEST(a_refused_submesh_is_not_taken_for_one_that_was_accepted),
     TEST(liveness_of_a_chain),

@@ -122,6 +122,14 @@ static void add_labelled(struct sim_graph *g, int node, const char *letters, con
     for (int d = 0; result[d]; d++) port->whole = port->whole && sim_dim_labelled(letters, result[d]) >= 0;
 }
 
+/* XLA's slices and concatenations hand on the dimensions that they keep, as elementwise operations do. */
+static void add_operand(struct sim_graph *g, int node, const struct model_op *op, int i)
+{
+    const bool joins = op->function == MODEL_JOIN_KEYS || op->function == MODEL_JOIN_KEYS_GRAD;
+    add_labelled(g, node, op->input_labels[i], op->output_labels);
+    if (joins && strlen(op->input_labels[i]) == strlen(op->output_labels)) g->ports[g->port_count - 1].whole = true;
+}
+
 /* A gather's indices: nothing is broadcast to a one-hot that is none. */
 static void add_indices(struct sim_graph *g, int node, const struct model_op *op)
 {
@@ -236,7 +244,7 @@ static void add_operation(struct sim_graph *g, const struct model_op *op, int in
         for (int i = 0; i < op->input_count; i++)
             if (model_function_is(op->function, MODEL_IS_BY_EXAMPLE)) add_examples(g, nodes[i], op->input_labels[i]);
             else if (op->lookup) add_indices(g, nodes[i], op);
-            else add_labelled(g, nodes[i], op->input_labels[i], op->output_labels);
+            else add_operand(g, nodes[i], op, i);
         break;
     case MODEL_UPDATE:
         if (op->function == MODEL_CACHE_GATHER) add_gather(g, op, nodes, out);
