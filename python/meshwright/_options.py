@@ -70,6 +70,7 @@ class Plan(TypedDict, total=False):
     memory_kind: Literal["device", "reserved", "allocated", "compiled"]
     memory_stage: Literal["max", "first"]
     learning_rate: float
+    lora_alpha: float
     z_loss: float
     loss_normalizing_factor: Text
     loss: Text
@@ -202,6 +203,7 @@ class Tune(TypedDict, total=False):
     memory_kind: Union[Literal["device", "reserved", "allocated", "compiled"], Literal["auto"], Sequence[Literal["device", "reserved", "allocated", "compiled"]]]
     memory_stage: Union[Literal["max", "first"], Literal["auto"], Sequence[Literal["max", "first"]]]
     learning_rate: Union[float, Literal["auto"], Sequence[float]]
+    lora_alpha: Union[float, Literal["auto"], Sequence[float]]
     z_loss: Union[float, Literal["auto"], Sequence[float]]
     loss_normalizing_factor: Text
     loss: Text
