@@ -22,11 +22,11 @@ comma := ,
 # Headers of libraries are system headers (-isystem), so that the warnings are about our own code.
 found_links   := $(shell pkg-config --libs $(packages) 2>/dev/null)
 include_paths := $(patsubst -I%,-isystem %,$(shell pkg-config --cflags-only-I $(packages) $(loaded) 2>/dev/null))
-libraries     := $(found_links) -lglpk -ldl -lm
-# Static linking saves 0.6 of 1.4 ms at each start: GLPK, GSL and PCRE2 with their dependencies, if their archives are
+libraries     := $(found_links) -ldl -lm
+# Static linking saves 0.6 of 1.4 ms at each start: GSL and PCRE2 with their dependencies, if their archives are
 # installed (Debian's packages have them).
-archives      := $(foreach name,pcre2-8 gsl gslcblas glpk colamd amd suitesparseconfig gmp ltdl,$(filter /%,$(shell $(CC) -print-file-name=lib$(name).a)))
-linked        := $(if $(filter 9,$(words $(archives))),-lcjson -lyaml $(archives) -lz -ldl -lm,$(libraries))
+archives      := $(foreach name,pcre2-8 gsl gslcblas,$(filter /%,$(shell $(CC) -print-file-name=lib$(name).a)))
+linked        := $(if $(filter 3,$(words $(archives))),-lcjson -lyaml $(archives) -lz -ldl -lm,$(libraries))
 found_loaded  := $(shell pkg-config --libs $(loaded) 2>/dev/null)
 found_all      = $(if $(and $(found_links),$(found_loaded)),,$(error pkg-config does not find all of $(packages) $(loaded): make deps installs them))
 

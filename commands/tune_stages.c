@@ -52,7 +52,7 @@ static enum base_status refuse_others(const struct base_arguments *arguments, st
     return BASE_OK;
 }
 
-/* An integer program searches the best layers per stage. */
+/* A search finds the best layers of each stage. */
 static enum base_status refuse_with_layers(const struct base_arguments *arguments, const struct tuner_request *request,
                                            struct base_error *error)
 {

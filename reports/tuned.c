@@ -198,9 +198,7 @@ static void put_counts(const struct reports_tuned *r, struct base_text *out)
               "Of %lld plans %lld were predicted in full (%.1f %%); bounds on time decided %lld, bounds on memory %lld",
               (long long)r->space->plan_count, (long long)predicted,
               100 * (double)predicted / (double)r->space->plan_count, (long long)c->by_time, (long long)c->by_memory);
-    if (c->programs || c->by_program)
-        base_putf(out, ", %s %lld", r->space->stages ? "integer programs" : "choices of remat policies",
-                  (long long)c->by_program);
+    if (c->programs || c->by_program) base_putf(out, ", choices of remat policies %lld", (long long)c->by_program);
     if (!r->space->stages) base_putf(out, ", a plan of the same mesh in another order %lld", (long long)c->by_sibling);
     if (c->open) base_putf(out, "; %lld are open", (long long)c->open);
     base_put(out, ".\n");

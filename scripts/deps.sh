@@ -11,7 +11,6 @@ libcjson-dev            base/json.c
 libpcre2-dev            model/pattern.c
 libyaml-dev             model/import/yaml_reader.c
 libgsl-dev              sim/predict/least_squares.c
-libglpk-dev             tuner/ilp.c
 libcairo2-dev           plots/canvas.c
 libmicrohttpd-dev       serve/http.c
 fonts-dejavu-core       text in pictures

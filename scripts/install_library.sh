@@ -22,7 +22,7 @@ Name: meshwright
 Description: predicts, tunes and explains partitioning plans of transformers
 Version: $version
 Requires: $packages
-Libs: -L\${libdir} -lmeshwright -lglpk -ldl -lm
+Libs: -L\${libdir} -lmeshwright -ldl -lm
 Cflags: -I\${includedir}
 EOF
 printf '%s\n' "$folder/lib/libmeshwright.a" "$folder/lib/libmeshwright.so.1" "$folder/lib/libmeshwright.so" "$folder/include/meshwright.h" "$folder/lib/pkgconfig/meshwright.pc"

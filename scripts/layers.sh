@@ -37,7 +37,6 @@ BEGIN {
     door["pcre2.h"] = "model/pattern.c"
     door["yaml.h"] = "model/import/yaml_reader.c"
     door["cairo.h"] = door["cairo-svg.h"] = door["cairo-pdf.h"] = door["cairo-png.h"] = "plots/canvas.c"
-    door["glpk.h"] = "tuner/ilp.c"
     door["cblas.h"] = "exec/gemm.c"
     door["oneapi/dnnl/dnnl.h"] = door["omp.h"] = "exec/onednn.c"
     door["zlib.h"] = "exec/gzip.c"
@@ -203,9 +202,8 @@ if [ -n "$build" ]; then
     # base/file      unfinished files, which a signal handler removes; locked, each owned by its thread
     # base/process   the running child: signals are sent to the process, not to a session
     # plots/canvas   functions of Cairo, loaded once under a lock
-    # tuner/ilp      GLPK's memory is global: a lock, and the number of live programs
     # exec/comm, exec/heartbeat, exec/rank_main   a rank of MPI is a process
-    shared=" base/file base/process plots/canvas tuner/ilp exec/comm exec/heartbeat exec/rank_main "
+    shared=" base/file base/process plots/canvas exec/comm exec/heartbeat exec/rank_main "
     # shellcheck disable=SC2086
     nm -f sysv -A $(echo "$sources" | sed -n 's/\.c$/.o/p' | grep -v -e '^tests/' -e '^meshwright\.o' | sed "s,^,$build/,") 2>/dev/null |
         awk -F'|' -v build="$build/" -v shared="$shared" '

@@ -3,7 +3,7 @@
  * stages differ only in their number of layers, as those between the first and the last do, the function and the
  * bound are exact; a linear relaxation only comes close. Every layer count of the first stage is tried, because it
  * reduces its gradients after everything else has ended. */
-#include "tuner/ilp.h"
+#include "tuner/stage_layers.h"
 
 #include <math.h>
 

@@ -4,7 +4,6 @@
  * times, since they do the same work on the same mesh and differ only in links. Each full prediction is checked
  * against its bounds; if one is violated, the search restarts without that kind of bound. */
 #include "tuner/search.h"
-#include "tuner/ilp.h"
 #include "tuner/stages.h"
 
 #include <math.h>
@@ -246,7 +245,6 @@ enum base_status tuner_search(struct tuner_space *space, const struct tuner_opti
     }
     if (status == BASE_OK) status = tuner_search_count_rules(&s);
     sim_cache_hold(space->cache, 0);
-    if (space->stages) tuner_layers_end();
     if (status != BASE_OK) return status;
     settle(&s);
     drop_slow_unranked(&s);

@@ -1,17 +1,14 @@
-/* Assigns layers to pipeline stages, with embedding and head counted: an integer program over the prices of stages
- * with every number of layers. No 1F1B schedule is below its sums, so its answer is a bound. If few assignments can
- * beat the best, they are listed (layer_bound.c) and predicted in full. Otherwise GLPK's solution is predicted and
- * cut, until no other can be better. */
+/* Assigns layers to pipeline stages, with embedding and head counted, by sums over the prices of stages with every
+ * number of layers. No 1F1B schedule is below its sums. The assignments whose sums may beat the best are listed
+ * (layer_bound.c) and predicted in full; where they are too many, the best stays unproven. */
 #include "tuner/stage_layers.h"
-#include "tuner/ilp.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_TRIALS = 16 };  /* per plan; after these its best layers stay unproven */
-enum { MOST_LISTED = 256 }; /* per plan: candidates that are predicted without a program */
-enum { MOST_STAGES = 32 };  /* the integer program takes minutes with more */
+enum { MOST_LISTED = 256, MOST_TRIALS = 16 }; /* candidates that are predicted: of a whole list, and of a part */
+enum { MOST_STAGES = 32 };                    /* the sums grow with the square of the stages */
 
 /* Costs of every stage with every number of layers: [stage * most + layers - 1]. */
 struct table {
@@ -141,7 +138,6 @@ struct assigning {
     struct table table;
     struct tuner_layer_program program;
     double headroom_bytes;
-    const short **cuts;
 };
 
 /* Layer counts that a stage cannot run below the time limit are not priced. */
@@ -185,14 +181,12 @@ static void make_program(struct assigning *a, double below_s)
     const double **rows = base_new(a->arena, const double *, SUMS * t->stages);
     bool *allowed = base_new(a->arena, bool, options);
     double *last = base_new(a->arena, double, options);
-    a->cuts = base_new(a->arena, const short *, MOST_TRIALS + 1);
     a->program = (struct tuner_layer_program){.stages = t->stages,
                                               .most = t->most,
                                               .layers = a->plan->config->num_decoder_layers,
                                               .allowed = allowed,
                                               .row = rows,
-                                              .last = last,
-                                              .cut = a->cuts};
+                                              .last = last};
     for (int i = 0; i < options; i++) {
         last[i] = t->costs[i].update_s;
         allowed[i] = t->costs[i].free_bytes >= a->headroom_bytes && busy_s(t, i / t->most, &t->costs[i]) < below_s;
@@ -221,7 +215,7 @@ static enum base_status try_layers(struct assigning *a, const short *layers, dou
     return BASE_OK;
 }
 
-/* The most even assignment: the time that the program must beat. */
+/* The most even assignment: the time to beat. */
 static enum base_status try_even(struct assigning *a, struct base_error *error)
 {
     const int stages = (int)a->plan->pipeline.stages;
@@ -253,7 +247,7 @@ static double relaxed_s(const struct assigning *a, double worth)
     return room < a->program.layers ? INFINITY : sum;
 }
 
-/* Whether no assignment is better, without the integer program. */
+/* Whether no assignment is better, without a list. */
 static bool is_out(const struct assigning *a)
 {
     const struct table *t = &a->table;
@@ -294,7 +288,7 @@ static enum base_status try_found(struct assigning *a, const short *found, int c
     return BASE_OK;
 }
 
-/* Without a program: assignments with bounds near the least of all; then farther ones up to the best, while all of
+/* Assignments with bounds near the least of all; then farther ones up to the best, while all of
  * them can be predicted. */
 static enum base_status try_listed(struct assigning *a, struct base_error *error)
 {
@@ -327,21 +321,7 @@ static enum base_status assign(struct assigning *a, struct base_error *error)
     BASE_TRY(find_costs(a, a->out->step_s, error));
     make_program(a, a->out->step_s);
     a->out->proven = is_out(a);
-    if (!a->out->proven) BASE_TRY(try_listed(a, error));
-    if (a->out->proven) return BASE_OK;
-    const double tied_s = a->table.costs[0].tied_s;
-    for (int trial = 0; trial < MOST_TRIALS; trial++) {
-        short *layers = base_new(a->arena, short, a->table.stages);
-        double bound_s;
-        const enum tuner_layers_outcome outcome = tuner_layers_solve(a->arena, &a->program, layers, &bound_s);
-        a->out->by_program = true;
-        a->out->proven = outcome == TUNER_NOTHING_WITHIN_LIMIT || bound_s + tied_s >= a->out->step_s;
-        a->out->least_s = fmax(a->out->least_s, bound_s + tied_s);
-        if (a->out->proven || outcome == TUNER_UNDECIDED) return BASE_OK;
-        BASE_TRY(try_layers(a, layers, bound_s + tied_s, error));
-        a->cuts[a->program.cuts++] = layers;
-    }
-    return BASE_OK;
+    return a->out->proven ? BASE_OK : try_listed(a, error);
 }
 
 enum base_status tuner_assign_layers(struct base_arena *arena, struct sim_cache *cache, const struct sim_plan *plan,

@@ -102,8 +102,7 @@ static enum base_status assign(struct search *s, struct sim_plan *checked, struc
         plan->undecided = !found.proven;
         if (plan->undecided) plan->least_s = fmax(plan->least_s, tuner_staged_cost(w, plan, found.least_s));
         if (isfinite(found.free_bytes)) plan->layers = layers_text(w->arena, found.layers, checked->pipeline.stages);
-        if (found.by_program && found.proven) r->counts.by_program++;
-        else r->counts.evaluated++;
+        r->counts.evaluated++;
         *ranks = found.found;
     }
     base_arena_free(&arena);

@@ -226,14 +226,13 @@ double tuner_needed_bytes(const struct sim_prediction *prediction); /* of the de
 
 /* Number of plans that each step of the search ruled out or predicted. */
 struct tuner_counts {
-    int64_t evaluated; /* in full */
-    int64_t
-        by_program;    /* remat policies that a choice among all ruled out; assignments of layers, an integer program */
-    int64_t by_time;   /* ruled out by a time bound of its own operations */
-    int64_t by_memory; /* ruled out because the state and saved tensors do not fit */
+    int64_t evaluated;  /* in full */
+    int64_t by_program; /* remat policies that a choice among all ruled out */
+    int64_t by_time;    /* ruled out by a time bound of its own operations */
+    int64_t by_memory;  /* ruled out because the train state, or what a stage holds at least, does not fit */
     int64_t by_sibling; /* decided by another plan of the same family: only the links differ, or neither fits */
     int64_t open;       /* undecided when time ran out */
-    int64_t programs;   /* choices and integer programs solved */
+    int64_t programs;   /* choices solved */
     int64_t priced;     /* predictions made only for prices or bounds */
     int64_t looked_at;  /* predictions repeated after a restart or for for_tight, part of evaluated */
     int64_t for_tight;  /* part of looked_at: to rank plans that fit without the headroom, if none leaves it */
