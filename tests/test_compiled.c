@@ -356,8 +356,8 @@ static void holes_of_heaps_are_too_small(struct base_arena *arena)
     }
 }
 
-/* By hand: three layers save 10 bytes each behind 1 that comes and goes; backward each makes 6 that stay to the end,
- * before its own 10 have gone: the first behind all others, the second in the place of the last layer's. */
+/* By hand: three layers save 10 bytes each behind a transient one of 1 byte; backward each makes 6 that stay to the
+ * end, before its own 10 have gone: the first behind all others, the second in the place of the last layer's. */
 static void layers_stand_in_a_heap_one_by_one(struct base_arena *arena)
 {
     enum { FORWARD = 1, FORWARD_END = 4, BACKWARD = 5, BACKWARD_END = 8, LAST = 9 };

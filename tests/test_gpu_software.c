@@ -442,8 +442,8 @@ static void collectives_take_what_was_measured(struct base_arena *arena)
     sim_cache_free(cache);
 }
 
-/* The switch adds up for five GPUs and more, but NCCL takes a ring of five B200, as it reckons that one faster; the
- * fewer GPUs, the less goes through it at a time: 8 GiB, within a thirtieth. */
+/* The switch adds up for five GPUs and more, but NCCL takes a ring of five B200, as its cost model says that one is
+ * faster; the fewer GPUs, the less goes through it at a time: 8 GiB, within a thirtieth. */
 static void switches_add_up_for_part_of_a_node(struct base_arena *arena)
 {
     static const struct {

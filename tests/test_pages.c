@@ -114,7 +114,7 @@ static void buffers_at_the_peak_add_up_to_it(struct base_arena *arena)
           "--pipeline-stages", "8", "--batch-size", "256", "--num-microbatches", "32", "--task-feature-lengths",
           "2048"},
          0.98},
-        {{"examples/tiny_local_4.json"}, 0.3}, /* the executor's arena: what always stands there */
+        {{"examples/tiny_local_4.json"}, 0.3}, /* the executor's arena: persistent buffers */
     };
     for (int i = 0; i < BASE_COUNT(cases); i++) {
         const char *words[24] = {"--peak"};

@@ -696,7 +696,7 @@ static void outputs_stay_as_long_as_the_software_keeps_them(struct base_arena *a
                                  each_more(arena, "megatron_deepspeed", model, few, few_batches, 1),
                  theirs = 2 * each_more(arena, "megatron", shallow, few, few_batches, 1) - freed;
     const double fragmentation_frac =
-        0.3; /* of what comes and goes (sim/machine/gpu_constants.csv), of a whole one here */
+        0.3; /* of transient buffers (sim/machine/gpu_constants.csv), of a whole one here */
     assert_near(beside_layers - theirs, 0.5 + fragmentation_frac, 0.01);
 }
 

@@ -136,8 +136,8 @@ static bool fits_still(const struct answer *a, const struct answer *b)
 
 /* Where a compiler recomputes so that a plan fits, the larger batch may have more recomputed. A kernel that needs rows
  * by fours, such as Megatron-LM's fused softmax, may fit the larger batch alone. A heap that the compiler fills may
- * have less between its arrays. Where a partitioner chooses what to move by its size, or NCCL a way by what it reckons,
- * one plan in thousands is faster for a larger batch. */
+ * have less between its arrays. Where a partitioner chooses what to move by its size, or NCCL an algorithm by its cost
+ * model, one plan in thousands is faster for a larger batch. */
 static bool no_less(const struct answer *a, const struct answer *b)
 {
     const bool recomputes = b->whole.memory.rematerializes, by_fours = a->traits >> MODEL_TRAIT_SOFTMAX_IN_FOURS & 1;
@@ -190,7 +190,7 @@ static bool no_more_memory_for_less_state(const struct answer *a, const struct a
            (!strcmp(a->software, "torchtitan") && a->stages > 1) || a->plan.compiled;
 }
 
-/* NCCL chooses by what it reckons of its ways, and of faster links it may reckon wrongly. */
+/* NCCL chooses an algorithm by its cost model, which may be wrong for faster links. */
 static bool hardly_slower(const struct answer *a, const struct answer *b)
 {
     return b->step_s <= a->step_s * 1.03;

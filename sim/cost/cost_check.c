@@ -41,6 +41,6 @@ const char *sim_cost_check(const struct sim_cost_program *list)
             return "a step is none of the list's kernels and collectives";
     }
     if (!all_below(list->persistent_shapes, 0, list->persistent_count, list->persistent_count, list->shape_count))
-        return "what always stands there has no shape";
-    return events_balance(list) ? NULL : "memory comes and goes in loops that are not closed";
+        return "a persistent buffer has no shape";
+    return events_balance(list) ? NULL : "buffers are allocated in loops that are not closed";
 }
