@@ -19,7 +19,13 @@ enum model_counted model_counted_by(enum model_size size)
     static const enum model_counted counted[MODEL_SIZE_COUNT] = {[MODEL_HEADS] = MODEL_COUNTS_HEADS,
                                                                  [MODEL_KV_HEADS] = MODEL_COUNTS_HEADS,
                                                                  [MODEL_BATCH] = MODEL_COUNTS_ROWS,
-                                                                 [MODEL_GLOBAL_BATCH] = MODEL_COUNTS_ROWS};
+                                                                 [MODEL_GLOBAL_BATCH] = MODEL_COUNTS_ROWS,
+                                                                 [MODEL_ENCODER_LAYERS] = MODEL_COUNTS_LAYERS,
+                                                                 [MODEL_DECODER_LAYERS] = MODEL_COUNTS_LAYERS,
+                                                                 [MODEL_LATER_ENCODER_LAYERS] = MODEL_COUNTS_LAYERS,
+                                                                 [MODEL_LATER_DECODER_LAYERS] = MODEL_COUNTS_LAYERS,
+                                                                 [MODEL_DENSE_LAYERS] = MODEL_COUNTS_LAYERS,
+                                                                 [MODEL_LATER_DENSE_LAYERS] = MODEL_COUNTS_LAYERS};
     return counted[size];
 }
 

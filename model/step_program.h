@@ -74,7 +74,12 @@ enum model_size {
 };
 
 /* Kinds of sizes that compilers lay out differently. */
-enum model_counted { MODEL_COUNTS_OTHERS, MODEL_COUNTS_HEADS, MODEL_COUNTS_ROWS /* sequences of a batch */ };
+enum model_counted {
+    MODEL_COUNTS_OTHERS,
+    MODEL_COUNTS_HEADS,
+    MODEL_COUNTS_ROWS /* sequences of a batch */,
+    MODEL_COUNTS_LAYERS
+};
 enum model_counted model_counted_by(enum model_size size); /* dimensions.c */
 
 /* Logical axis names of dimensions, as T5X's models use them (axes.csv); NULL: none. */

@@ -2,6 +2,7 @@
 #include "reports/launch.h"
 #include "reports/launch_torch.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 enum base_status reports_launch_settings(struct base_arena *arena, const char *format, const struct sim_plan *plan,
@@ -16,7 +17,23 @@ enum base_status reports_launch_settings(struct base_arena *arena, const char *f
 }
 
 /* DeepSpeed's own settings, which take the rest from the Trainer's. */
-static void put_zero(const struct sim_plan *plan, bool shards, bool half, struct base_json_writer *w)
+static void put_buckets(const struct sim_plan_text *text, struct base_json_writer *w)
+{
+    static const enum sim_key keys[] = {SIM_REDUCE_BUCKET_SIZE,          SIM_ALLGATHER_BUCKET_SIZE,
+                                        SIM_STAGE3_PREFETCH_BUCKET_SIZE, SIM_STAGE3_PARAM_PERSISTENCE_THRESHOLD,
+                                        SIM_STAGE3_MAX_LIVE_PARAMETERS,  SIM_STAGE3_MAX_REUSE_DISTANCE};
+    if (sim_key_is_given(text, SIM_OVERLAP_COMM))
+        base_json_member_bool(w, "overlap_comm", !strcmp(text->values[SIM_OVERLAP_COMM], "1"));
+    for (int i = 0; i < BASE_COUNT(keys); i++) {
+        const char *given = sim_key_is_given(text, keys[i]) ? text->values[keys[i]] : NULL;
+        if (!given || !strcmp(given, sim_plan_keys[keys[i]].fallback)) continue;
+        if (*given == '-') base_json_member_string(w, sim_plan_keys[keys[i]].name, "auto");
+        else base_json_member_int(w, sim_plan_keys[keys[i]].name, strtoll(given, NULL, 10));
+    }
+}
+
+static void put_zero(const struct sim_plan *plan, const struct sim_plan_text *text, bool shards, bool half,
+                     struct base_json_writer *w)
 {
     static const char *const autos[] = {"train_batch_size", "train_micro_batch_size_per_gpu",
                                         "gradient_accumulation_steps", "gradient_clipping"};
@@ -34,6 +51,7 @@ static void put_zero(const struct sim_plan *plan, bool shards, bool half, struct
         base_json_member_string(w, "device", "cpu");
         base_json_close(w, '}');
     }
+    put_buckets(text, w);
     base_json_close(w, '}');
     base_json_close(w, '}');
 }
@@ -47,7 +65,6 @@ enum base_status reports_launch_deepspeed(struct base_arena *arena, const struct
     const struct topo_axes *axes = &plan->placement->axes;
     const int64_t data = topo_axes_product(axes, sim_data_axis(axes)), steps = plan->num_microbatches;
     struct base_json_writer w = {.text = out, .layout = BASE_JSON_INDENTED};
-    (void)text;
     if (strcmp(plan->software, "deepspeed") != 0)
         return base_fail(error, BASE_INPUT, "software: the plan is predicted as %s trains it; use --software deepspeed",
                          plan->software);
@@ -66,7 +83,7 @@ enum base_status reports_launch_deepspeed(struct base_arena *arena, const struct
     base_json_member_double(&w, "learning_rate", plan->learning_rate);
     base_json_member_bool(&w, "torch_compile", plan->placement->profile.compile.runs);
     if (plan->fuses_loss) base_json_member_bool(&w, "use_liger_kernel", true);
-    put_zero(plan, shards, half, &w);
+    put_zero(plan, text, shards, half, &w);
     base_json_close(&w, '}');
     return BASE_OK;
 }

@@ -304,6 +304,54 @@ static void adapters_alone_are_trained(struct base_arena *arena)
     sim_cache_free(cache);
 }
 
+/* Buckets of 2 bytes a parameter stand all the time; what is waited for takes longer. */
+static void buckets_of_deepspeed_take_room(struct base_arena *arena)
+{
+    enum { NO_BUCKET = 1, USUAL = 500000000 };
+    const double least = 2.0 * NO_BUCKET, usual = 2.0 * USUAL;
+    static const char *const bucket[] = {"1", NULL};
+    const struct {
+        const char *rules, *partitioning, *overlaps;
+        double buckets;
+    } rows[] = {{"zero3", "none", "1", 1},
+                {"zero3", "none", "0", 1},
+                {"data_only", "data+gradients", "0", 1},
+                {"data_only", "data+gradients", "1", 2},
+                {"data_only", "data", "1", 0}};
+    struct sim_cache *cache = sim_cache_new(arena);
+    struct sim_plan_text text = torchtitan(NULL, NULL);
+    struct sim_plan plan;
+    struct base_error error;
+    double overlapped_s = 0;
+    text.values[SIM_OVERLAP_COMM] = "1";
+    assert_true(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error) == BASE_INPUT);
+    text.values[SIM_SOFTWARE] = "deepspeed", text.values[SIM_TOPOLOGY] = "h100:4x8", text.values[SIM_BATCH_SIZE] = "32";
+    for (int i = 0; i < BASE_COUNT(rows); i++) {
+        double bytes[2], step_s = 0;
+        TEST_ROW("%s %s overlap_comm %s", rows[i].rules, rows[i].partitioning, rows[i].overlaps);
+        text.values[SIM_RULES] = rows[i].rules, text.values[SIM_OPTIMIZER_PARTITIONING] = rows[i].partitioning;
+        text.values[SIM_OVERLAP_COMM] = rows[i].overlaps;
+        for (int j = 0; j < 2; j++) {
+            text.values[SIM_REDUCE_BUCKET_SIZE] = bucket[j];
+            const struct sim_prediction prediction = predicted(arena, cache, &text);
+            bytes[j] = (double)prediction.memory.peak_bytes, step_s = prediction.step_s;
+        }
+        assert_near(bytes[1] - bytes[0], rows[i].buckets * (usual - least), 1);
+        if (i == 0) overlapped_s = step_s;
+        if (i == 1) assert_true(step_s > overlapped_s);
+    }
+    text.values[SIM_RULES] = "zero3", text.values[SIM_OPTIMIZER_PARTITIONING] = "none";
+    double kept_bytes[3];
+    for (int i = 0; i < 3; i++) { /* more stay gathered, up to so many at one time */
+        text.values[SIM_STAGE3_MAX_REUSE_DISTANCE] = i ? "100000000000" : "0";
+        text.values[SIM_STAGE3_MAX_LIVE_PARAMETERS] = i < 2 ? "100000000000" : "1";
+        kept_bytes[i] = (double)predicted(arena, cache, &text).memory.peak_bytes;
+    }
+    assert_true(kept_bytes[1] > kept_bytes[0]);
+    assert_true(kept_bytes[1] > kept_bytes[2]);
+    sim_cache_free(cache);
+}
+
 /* Bytes of a parameter on 8 devices: 2 of weights, 2 of gradients, 12 of state; each stage shards one of them more. */
 static void zero_shards_by_stage(struct base_arena *arena)
 {
@@ -512,6 +560,7 @@ static const struct test tests[] = {
     TEST(some_layers_are_checkpointed),
     TEST(optimizers_keep_what_they_keep),
     TEST(adapters_alone_are_trained),
+    TEST(buckets_of_deepspeed_take_room),
     TEST(zero_shards_by_stage),
     TEST(offloaded_state_is_the_hosts),
     TEST(compiled_steps_are_faster),

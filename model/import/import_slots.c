@@ -5,7 +5,9 @@
  * that slot). */
 #include "model/import/import_draft.h"
 
+#include <math.h>
 #include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
 
 extern const struct base_table embedded_model_import_import_keys_csv;
@@ -204,6 +206,15 @@ static const char *lefts(struct base_arena *arena, const char *list)
     return out.data;
 }
 
+/* 500000000 of 5e8, as DeepSpeed's files write sizes; other texts as they are. */
+static const char *whole_number(struct base_arena *arena, const char *text)
+{
+    char *end = NULL;
+    const double number = strchr(text, 'e') ? strtod(text, &end) : 0;
+    const bool is_whole = number >= 1 && number <= 1e15 && !*end && !(number > floor(number));
+    return is_whole ? base_print(arena, "%.0f", number) : text;
+}
+
 static enum base_status take(struct import_draft *draft, const struct import_setting *setting)
 {
     static const char inside[] = "deepspeed."; /* the Trainer's arguments may hold DeepSpeed's file */
@@ -225,6 +236,7 @@ static enum base_status take(struct import_draft *draft, const struct import_set
     const size_t length = value ? strlen(value) : 0;
     if (length && value[length - 1] == '*')
         value = base_print(draft->arena, "%.*s%s", (int)length - 1, value, setting->value);
+    if (value) value = whole_number(draft->arena, value);
     if (!value && !strcmp(setting->value, "auto")) return BASE_OK;
     if (!value)
         return model_import_fail(draft, &given, "\"%.60s\" is unknown; use %.300s", setting->value,

@@ -14,7 +14,8 @@ double sim_alone_s(const struct sim_cost_context *p, const struct sim_priced_ker
 /* Parameters of a flat array are gathered as the gradients of one are summed. */
 static bool combines(const struct sim_cost_context *p, const struct sim_price_collective *c)
 {
-    return c->gradient || (c->updated && p->placement->profile.bucket_parameters > 0);
+    return c->gradient ||
+           (c->updated && (p->placement->profile.bucket_parameters > 0 || sim_has_zero_buckets(p->plan)));
 }
 
 static bool combine_alike(const struct sim_cost_context *p, const struct sim_unit_costs *prices, int i, int j)
@@ -34,6 +35,9 @@ static double most_bytes_of(const struct sim_cost_context *p, const struct sim_p
                  devices = p->placement->groups[c->axes].load.group_size,
                  own = usual > least ? usual : fmax(least, each_device * devices),
                  most = plan->ddp_bucket_size ? (double)plan->ddp_bucket_size : own;
+    const double zero = (double)(c->gradient ? plan->zero.reduce_count : plan->zero.gather_count);
+    if (sim_has_zero_buckets(plan))
+        return zero * (double)model_dtype_bytes(c->dtype) / (c->kind == SIM_ALL_GATHER ? devices : 1);
     const bool buckets = plan->overlaps[c->gradient ? SIM_OVERLAP_GRADIENTS : SIM_OVERLAP_PARAMETERS];
     if (!(usual > 0) || !buckets) return p->placement->profile.constants[SIM_COMBINE_BYTES];
     return most * (double)model_dtype_bytes(c->dtype) / (c->kind == SIM_ALL_GATHER ? devices : 1);

@@ -66,12 +66,14 @@ static double waiting_bytes(const struct sim_cost_context *p)
     return bytes;
 }
 
-/* The gather stream's pool beyond its live tensors. The root's parameters come first, then the first layer's; later
- * layers reuse its blocks. Where weights stay gathered over a pipeline's step, the copies are counted elsewhere, and
- * the whole pool here. */
-static double gather_pool_bytes(const struct sim_cost_context *p)
+/* Weights that devices gather once a microbatch, and those of one layer. */
+struct gathered {
+    double root_bytes, layer_bytes;
+};
+
+static struct gathered gathered_of(const struct sim_cost_context *p)
 {
-    double root_bytes = 0, layer_bytes = 0;
+    struct gathered out = {0, 0};
     for (int i = 0; i < p->list->step_count; i++) {
         const struct sim_price_step *step = &p->list->steps[i];
         if (!step->communicates || step->phase != MODEL_FORWARD) continue;
@@ -79,9 +81,64 @@ static double gather_pool_bytes(const struct sim_cost_context *p)
         if (c->kind != SIM_ALL_GATHER || !sim_is_of_sharded_weights(p, c)) continue;
         const double bytes = p->bytes[c->shape] * topo_axes_product(&p->placement->axes, c->axes),
                      times = sim_product_of(p, &p->list->repeats[step->repeats]);
-        *(times > (double)p->sizes[MODEL_MICROBATCHES] ? &layer_bytes : &root_bytes) += bytes;
+        *(times > (double)p->sizes[MODEL_MICROBATCHES] ? &out.layer_bytes : &out.root_bytes) += bytes;
     }
-    return fmax(root_bytes, layer_bytes) + (p->plan->options.parts ? layer_bytes : 0);
+    return out;
+}
+
+/* The gather stream's pool beyond its live tensors. The root's parameters come first, then the first layer's; later
+ * layers reuse its blocks. Where weights stay gathered over a pipeline's step, the copies are counted elsewhere, and
+ * the whole pool here. */
+static double gather_pool_bytes(const struct sim_cost_context *p)
+{
+    const struct gathered g = gathered_of(p);
+    return fmax(g.root_bytes, g.layer_bytes) + (p->plan->options.parts ? g.layer_bytes : 0);
+}
+
+/* ---- DeepSpeed's ZeRO (deepspeed/runtime/zero/stage_1_and_2.py, stage3.py, partitioned_param_coordinator.py) ---- */
+
+enum { HALF = 2 }; /* bytes of a parameter */
+
+/* Parameters too small to be sharded: what other devices would have of them. */
+static double unsharded_bytes(const struct sim_cost_context *p, double devices)
+{
+    const struct sim_cost_program *list = p->list;
+    double bytes = 0;
+    for (int i = 0; i < list->persistent_count; i++) {
+        const struct sim_factors *factors = &list->shapes[list->persistent_shapes[i]].elements;
+        double elements = 1;
+        if (list->persistent_categories[i] != MODEL_PARAMETER) continue;
+        for (int f = 0; f < factors->count; f++) {
+            const enum model_size size = (enum model_size)list->factors[factors->of[f]].size;
+            if (model_counted_by(size) != MODEL_COUNTS_LAYERS) elements *= (double)p->sizes[size];
+        }
+        if (elements < (double)p->plan->zero.least_count) bytes += p->bytes[list->persistent_shapes[i]] * (devices - 1);
+    }
+    return bytes;
+}
+
+/* Where the forward pass ends, its last parameters stay gathered: each is used again after twice those behind it. The
+ * program itself has the head's table there, or two layers. */
+static double kept_gathered_bytes(const struct sim_cost_context *p, double devices)
+{
+    const struct sim_zero_buckets *zero = &p->plan->zero;
+    const double kept = (double)zero->reuse_count / 2 + (double)zero->prefetch_count,
+                 most = fmin(kept, (double)zero->live_count) * HALF,
+                 alive = fmax((double)model_token_table_elements(p->sizes) * HALF, 2 * gathered_of(p).layer_bytes);
+    return fmax(0, fmin(most, bucket_bytes(p) * devices) - alive);
+}
+
+/* ZeRO 2 has a bucket of gradients, and a second one where sums overlap; ZeRO 3 has one. */
+static double zero_bytes(const struct sim_cost_context *p)
+{
+    const struct topo_axes *mesh = &p->placement->axes;
+    const double bucket = (double)p->plan->zero.reduce_count * HALF,
+                 devices = topo_axes_product(mesh, sim_data_axis(mesh));
+    if (p->plan->options.step != MODEL_STEP_TRAIN) return 0;
+    if (sim_shards_parameters(p->plan->rules))
+        return bucket + unsharded_bytes(p, devices) + kept_gathered_bytes(p, devices);
+    return p->plan->optimizer_partitioning == SIM_STATE_AND_GRADIENTS_OVER_DATA ? bucket * (1 + p->plan->zero.overlaps)
+                                                                                : 0;
 }
 
 double sim_torch_waiting_bytes(const struct sim_cost_context *p)
@@ -104,5 +161,6 @@ double sim_torch_held_bytes(const struct sim_cost_context *p)
     if (c[SIM_SPLIT_BLOCKS_FRAC] > 0) bytes += c[SIM_SPLIT_BLOCKS_FRAC] * embedding_bytes(p);
     if (c[SIM_GATHER_POOL_FRAC] > 0 && p->plan->memory_kind != SIM_ALLOCATED)
         bytes += c[SIM_GATHER_POOL_FRAC] * gather_pool_bytes(p);
+    if (sim_has_zero_buckets(p->plan)) bytes += zero_bytes(p);
     return floor(bytes);
 }

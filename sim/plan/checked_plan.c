@@ -282,6 +282,7 @@ enum base_status sim_plan_read_keys(struct base_arena *arena, const struct sim_p
     plan->options.sorts_tokens = sim_sorts_tokens(plan);
     plan->says_learning_rate = sim_key_is_given(text, SIM_LEARNING_RATE);
     BASE_TRY(sim_plan_take_overlaps(text, plan, error));
+    BASE_TRY(sim_plan_take_zero(text, plan, error));
     BASE_TRY(sim_plan_read_graphs(arena, text->values[SIM_CUDA_GRAPHS], plan, error));
     if (sim_has_learnt_bias_of_scores(plan)) plan->options.flash_attention = false;
     BASE_TRY(read_normalizing_factor(text->values[SIM_LOSS_NORMALIZING_FACTOR], plan, error));

@@ -182,6 +182,11 @@ struct sim_plan {
     enum sim_cp_comm_type cp_comm_type;
     bool overlaps[SIM_OVERLAP_COUNT]; /* communication that overlaps with computation */
     int64_t ddp_bucket_size;          /* parameters of a bucket of the distributed optimizer; 0: the software's */
+    struct sim_zero_buckets {
+        int64_t reduce_count, gather_count; /* elements of a bucket of gradients, and of updated parameters */
+        int64_t prefetch_count, least_count, live_count, reuse_count; /* stage3_… of DeepSpeed, without auto */
+        bool overlaps;
+    } zero; /* of software with the trait zero_buckets */
     enum sim_gradient_dtype gradient_dtype;
     enum sim_fp8_recipe fp8_recipe;
     bool first_stage_memory; /* reported memory is the first stage's; the verdict uses the worst stage */
@@ -307,6 +312,10 @@ bool sim_shards_parameters(const struct model_rules *rules); /* over the data ax
 /* True if what layers leave to the backward pass stands in stacks, allocated whole: XLA's, and the executor's.
  * Elsewhere a layer's tensors wait where they were computed. */
 bool sim_stacks_layers(const struct sim_plan *plan);
+static inline bool sim_has_zero_buckets(const struct sim_plan *plan)
+{
+    return plan->placement->profile.traits >> MODEL_TRAIT_ZERO_BUCKETS & 1;
+}
 sim_pass_set sim_passes_of(const struct sim_plan *plan); /* those that its program goes through */
 bool sim_hides_collectives(const struct sim_plan *plan); /* True if a collective may overlap with computation. */
 /* Groups of devices that each have other sequences: over data, experts, and shards of replicas. */

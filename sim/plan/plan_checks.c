@@ -462,3 +462,33 @@ enum base_status sim_plan_take_overlaps(const struct sim_plan_text *text, struct
         return BASE_OK;
     return base_fail(error, BASE_INPUT, "gradient_dtype: %s leaves no choice of it; leave it out", plan->software);
 }
+
+/* DeepSpeed's runtime/zero/config.py; "auto" is filled in by transformers' integrations/deepspeed.py. */
+enum base_status sim_plan_take_zero(const struct sim_plan_text *text, struct sim_plan *plan, struct base_error *error)
+{
+    static const enum sim_key keys[] = {SIM_OVERLAP_COMM,
+                                        SIM_REDUCE_BUCKET_SIZE,
+                                        SIM_ALLGATHER_BUCKET_SIZE,
+                                        SIM_STAGE3_PREFETCH_BUCKET_SIZE,
+                                        SIM_STAGE3_PARAM_PERSISTENCE_THRESHOLD,
+                                        SIM_STAGE3_MAX_LIVE_PARAMETERS,
+                                        SIM_STAGE3_MAX_REUSE_DISTANCE};
+    struct sim_zero_buckets *zero = &plan->zero;
+    const int64_t width = plan->config->emb_dim;
+    const bool is_third = sim_shards_parameters(plan->rules);
+    for (int i = 0; i < BASE_COUNT(keys); i++)
+        if (sim_key_is_given(text, keys[i]) && !sim_has_zero_buckets(plan))
+            return base_fail(error, BASE_INPUT, "%s: is DeepSpeed's; use software deepspeed, or leave it out",
+                             sim_plan_keys[keys[i]].name);
+    if (!sim_has_zero_buckets(plan)) return BASE_OK;
+    if (!sim_key_is_given(text, SIM_OVERLAP_COMM)) zero->overlaps = is_third;
+    if (zero->reduce_count < 1) zero->reduce_count = width * width;
+    if (zero->prefetch_count < 0) zero->prefetch_count = width * width / 10 * 9;
+    if (zero->least_count < 0) zero->least_count = 10 * width;
+    if (!zero->overlaps)
+        plan->gone_passes |= SIM_PASS_BIT(SIM_PASS_PREFETCH_SHARDS) | SIM_PASS_BIT(SIM_PASS_OVERLAP_ALL_GATHERS) |
+                             SIM_PASS_BIT(SIM_PASS_OVERLAP_GRADIENT_ALL_REDUCES);
+    if (is_third && !zero->prefetch_count)
+        plan->gone_passes |= SIM_PASS_BIT(SIM_PASS_PREFETCH_SHARDS) | SIM_PASS_BIT(SIM_PASS_OVERLAP_ALL_GATHERS);
+    return BASE_OK;
+}

@@ -233,6 +233,8 @@ struct sim_plan_text sim_plan_filled(struct base_arena *arena, const struct sim_
                    unsaid = plan->overlaps[i] == (usual == SIM_SWITCHED_ON && shares);
         if (usual == SIM_HAS_NO_SWITCH || unsaid) out.values[SIM_TP_COMM_OVERLAP + i] = NULL;
     }
+    if (!sim_has_zero_buckets(plan) || plan->zero.overlaps == sim_shards_parameters(plan->rules))
+        out.values[SIM_OVERLAP_COMM] = NULL;
     if (!plan->config->encoder) out.values[SIM_INPUTS_LENGTH] = NULL;
     if (plan->num_microbatches <= 1) out.values[SIM_NUM_MICROBATCHES] = "0";
     if (*plan->pipeline_layout_text) out.values[SIM_PIPELINE_PARTITION] = NULL; /* the layout says it */

@@ -28,6 +28,8 @@ int sim_plan_sequence_pieces(const struct sim_plan *plan);
 /* Overlaps of the plan or of its software; and its buckets and gradients. */
 enum base_status sim_plan_take_overlaps(const struct sim_plan_text *text, struct sim_plan *plan,
                                         struct base_error *error);
+/* DeepSpeed's buckets. */
+enum base_status sim_plan_take_zero(const struct sim_plan_text *text, struct sim_plan *plan, struct base_error *error);
 enum base_status sim_plan_check_recipe(const struct sim_plan *plan, struct base_error *error); /* fp8_recipe.c */
 /* loss_tiles.c: how many tiles the loss goes over, as the plan says and its software can. */
 enum base_status sim_plan_take_loss(struct sim_plan *plan, struct base_error *error);

@@ -396,6 +396,7 @@ struct base_memo *sim_memo_priced(struct sim_cache *cache, const struct sim_plan
     base_memo_bytes(memo, &plan->form, sizeof plan->form);
     base_memo_bytes(memo, plan->overlaps, sizeof plan->overlaps);
     base_memo_bytes(memo, &plan->ddp_bucket_size, sizeof plan->ddp_bucket_size);
+    base_memo_bytes(memo, &plan->zero, sizeof plan->zero);
     base_memo_bytes(memo, &plan->loss_tiles, sizeof plan->loss_tiles);
     base_memo_bytes(memo, &plan->fp8_recipe, sizeof plan->fp8_recipe);
     base_memo_bytes(memo, &plan->expert_parallel, sizeof plan->expert_parallel);
