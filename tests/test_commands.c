@@ -396,6 +396,7 @@ static void words_that_are_offered_are_accepted(struct base_arena *arena)
                                         "--topology h100:1x4 --software torchtitan",
                                         "--topology h100:1x4 --software megatron",
                                         "--topology h100:1x4 --software transformers",
+                                        "--topology h100:1x4 --software deepspeed",
                                         "--topology gb200:1x4 --software megatron --software-version Megatron-Bridge",
                                         "--topology h100:1x4 --software megatron --dtype fp8",
                                         "--topology h100:1x4 --software torchtitan --dtype fp8"};
