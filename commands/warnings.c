@@ -70,6 +70,9 @@ void commands_warn_of_untold(struct commands_context *context, struct base_arena
                                           "tensors, plus the allocator's overhead by constants of %s%s",
                                           unreplayed, plan->software,
                                           plan->expandable_segments ? "; expandable_segments has no effect" : ""));
+    if (plan->expandable_segments && !unreplayed)
+        commands_warn(context, "expandable_segments: is replayed by the rules of PyTorch's allocator; no run with it "
+                               "was measured");
 }
 
 /* Share of the peak rate of products in the plan's dtype; 0: no judgement, since a local device's rate is measured on
