@@ -76,9 +76,10 @@ static int64_t product(const int64_t *shape, int rank)
     return result;
 }
 
+/* As T5X's pattern finds them; a shared expert, which T5X has none of, is a dense MLP. */
 bool model_is_of_experts(const char *path)
 {
-    return strstr(path, "expert") != NULL;
+    return strstr(path, "expert") && !strstr(path, "shared_expert");
 }
 
 /* T5X's MoE partitioner puts the mesh axis expert in front of the factored moments of kernels with experts. */
