@@ -211,9 +211,10 @@ static enum base_status put_experts(struct reading *r)
     BASE_TRY(model_reading_number(r, "num_hidden_layers", -1, &layers));
     BASE_TRY(model_reading_number(r, "num_experts_per_tok", -1, &chosen));
     BASE_TRY(model_reading_number(r, "intermediate_size", -1, &dense_width));
-    BASE_TRY(model_reading_number(r, "moe_intermediate_size", dense_width, &width));
+    BASE_TRY(model_reading_number(r, is_of(r, "olmoe") ? "" : "moe_intermediate_size", dense_width, &width));
     BASE_TRY(model_reading_number(r, "n_shared_experts", 0, &shared));
-    BASE_TRY(model_reading_number(r, "shared_expert_intermediate_size", shared * width, &shared));
+    BASE_TRY(model_reading_number(r, is_of(r, "qwen2_moe") ? "shared_expert_intermediate_size" : "", shared * width,
+                                  &shared));
     BASE_TRY(model_reading_number(r, "decoder_sparse_step|moe_layer_freq", 1, &every));
     BASE_TRY(first_dense(r, &first));
     if (first >= layers) return BASE_OK; /* no layers are left for experts */
