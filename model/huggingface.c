@@ -120,7 +120,7 @@ static enum base_status put_heads(struct reading *r)
     put(r, "num_heads", heads);
     if (model_reading_member(r->object, "kv_lora_rank")) return put_latent(r);
     if (is_of(r, "falcon")) BASE_TRY(falcon_heads(r, heads, &kv_heads));
-    else BASE_TRY(model_reading_number(r, "num_key_value_heads", heads, &kv_heads));
+    else BASE_TRY(model_reading_number(r, is_of(r, "gpt_neox") ? "" : "num_key_value_heads", heads, &kv_heads));
     BASE_TRY(model_reading_number(r, is_of(r, "falcon") || is_of(r, "gpt2") ? "" : "head_dim",
                                   heads ? embed / heads : 0, &head_dim));
     put(r, "num_kv_heads", kv_heads);
