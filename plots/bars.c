@@ -45,7 +45,7 @@ static struct layout lay_out(const struct plots_canvas *canvas, const struct plo
     double left_px = l.label_px + (l.low < 0 ? amount_px : 0), right_px = width_px - PLOTS_MARGIN_PX - amount_px,
            zero_px = left_px + (right_px - left_px) * -l.low / (l.high - l.low);
     double most = fmax(l.high, -l.low), most_px = fmax(right_px - zero_px, zero_px - left_px);
-    l.axis = plots_axis_of(unit, most, zero_px, zero_px + most_px, 70);
+    l.axis = plots_axis_of(unit, most, zero_px, zero_px + most_px, 56);
     l.axis.to_px = right_px, l.axis.from_px = left_px, l.axis.low = l.low, l.axis.high = l.high;
     if (l.low < 0) mirror_ticks(&l.axis);
     if (nothing) l.axis.tick_count = 1; /* bars of nothing have no scale but zero */

@@ -50,6 +50,8 @@ const headline = (d) => {
   return d.headline || (d.fits ? "It fits" : "It does not fit"); /* an earlier program's answer has none */
 };
 
+/* The verdict, and smaller what it rests on. */
+const headlineParts = (said) => { const at = said.indexOf(": "); return at < 0 || at > 40 ? said : [said.slice(0, at + 2), make("small", {}, said.slice(at + 2))]; };
 const against = (d, pin) => {
   if (!pin) return null;
   const what = differences(plan, pin.plan), p = pin.answer;
@@ -73,7 +75,7 @@ const remedies = (d) => {
 const drawVerdict = (d, pin) => {
   const m = d.memory, t = d.time, s = d.throughput, before = pin && addressOf(pin.plan) !== addressOf(plan) ? pin.answer : null;
   return [
-    make("h2", { class: mayFit(d) ? "fits" : "bad", id: "headline" }, headline(d)),
+    make("h2", { class: mayFit(d) ? "fits" : "bad", id: "headline" }, headlineParts(headline(d))),
     against(d, pin),
     make("dl", { class: "facts" }, [
       speedFacts(d, before),
