@@ -82,7 +82,7 @@ static struct sizes sizes_of(const struct sim_plan *plan)
                       .context = plan->context_parallel,
                       .steps = plan->num_microbatches,
                       .expert = plan->expert_parallel};
-    s.micro_batch = plan->batch_size / (s.data * s.steps);
+    s.micro_batch = base_ceil_div(plan->batch_size, s.data * s.steps); /* padded, as predicted */
     return s;
 }
 
