@@ -92,11 +92,11 @@ static void put_sizes(const struct sim_plan *plan, const struct reports_torch_si
         {{"pipeline-model-parallel-size", "pipeline_model_parallel_size"}, sizes->stages},
         {{"micro-batch-size", "micro_batch_size"}, sizes->micro_batch},
         {{"global-batch-size", "global_batch_size"}, plan->batch_size},
-        {{"num-layers", "num_layers"}, c->num_decoder_layers},
+        {{"num-layers", "num_layers"}, c->num_decoder_layers - plan->mtp_layers},
         {{"hidden-size", "hidden_size"}, c->emb_dim},
         {{"ffn-hidden-size", "ffn_hidden_size"}, c->mlp_dim},
         {{"num-attention-heads", "num_attention_heads"}, c->num_heads},
-        {{"kv-channels", "kv_channels"}, c->head_dim},
+        {{"kv-channels", "kv_channels"}, c->latent.key_value_rank ? reports_left_out : c->head_dim},
         {{"seq-length", "encoder_seq_length"}, plan->targets_length},
         {{"max-position-embeddings", "max_position_embeddings"}, plan->targets_length},
         {{"seed", "seed"}, plan->seed > 0 ? plan->seed : reports_left_out},
@@ -110,17 +110,23 @@ static void put_sizes(const struct sim_plan *plan, const struct reports_torch_si
 static void put_megatron_model(const struct sim_plan *plan, struct base_text *out)
 {
     const struct model_config *c = plan->config;
-    const bool rotary = c->position_encoding == MODEL_POSITION_ROTARY;
+    const bool rotary = c->position_encoding == MODEL_POSITION_ROTARY, latent = c->latent.key_value_rank > 0;
     /* NullTokenizer adds one token, for the end of a document (megatron/tokenizer/tokenizer.py). */
     const struct reports_number numbers[] = {
         {"num-query-groups", c->num_kv_heads != c->num_heads ? c->num_kv_heads : reports_left_out},
-        {"vocab-size", c->vocab_size - 1}};
+        {"vocab-size", c->vocab_size - 1},
+        {"q-lora-rank", c->latent.query_rank ? c->latent.query_rank : reports_left_out},
+        {"kv-lora-rank", latent ? c->latent.key_value_rank : reports_left_out},
+        {"qk-head-dim", latent ? c->head_dim - c->latent.rope_dim : reports_left_out},
+        {"qk-pos-emb-head-dim", latent ? c->latent.rope_dim : reports_left_out},
+        {"v-head-dim", latent ? c->latent.value_dim : reports_left_out}};
     const struct line lines[] = {
         {"--group-query-attention", c->num_kv_heads != c->num_heads},
         {"--tokenizer-type NullTokenizer", true},
         {"--swiglu", is_gated(plan)},
         {"--disable-bias-linear", !c->biases},
-        {"--qk-layernorm", c->qk_norm},
+        {"--multi-latent-attention", latent},
+        {"--qk-layernorm", c->qk_norm || latent}, /* of its ranks */
         {"--normalization RMSNorm", c->norm == MODEL_NORM_RMS},
         {"--untie-embeddings-and-output-weights", !c->logits_via_embedding},
         {"--position-embedding-type rope", rotary},
@@ -139,10 +145,14 @@ static const char *megatron_layout(struct base_arena *arena, const struct sim_pl
                     "--pipeline-model-parallel-layout ");
     base_put(&text, *plan->pipeline_layout_text ? plan->pipeline_layout_text : "E");
     if (*plan->pipeline_layout_text) return text.data;
-    for (int64_t c = 0; c < plan->pipeline.stages * plan->pipeline.chunks; c++) {
-        const long long layers = plan->pipeline.layers[c];
-        base_putf(&text, layers ? "%st*%lld" : "%s", c ? "|" : "", layers);
+    const int64_t chunk_count = plan->pipeline.stages * plan->pipeline.chunks,
+                  even = plan->config->num_decoder_layers / chunk_count;
+    for (int64_t c = 0; c < chunk_count; c++) { /* those of multi-token prediction are the last chunk's */
+        const long long layers =
+            (plan->pipeline.layers ? plan->pipeline.layers[c] : even) - (c == chunk_count - 1 ? plan->mtp_layers : 0);
+        base_putf(&text, layers > 0 ? "%st*%lld" : "%s", c ? "|" : "", layers);
     }
+    for (int64_t m = 0; m < plan->mtp_layers; m++) base_put(&text, "m");
     base_put(&text, "L");
     return text.data;
 }
@@ -164,7 +174,12 @@ static void put_megatron_experts(const struct sim_plan *plan, struct base_text *
         {"moe-shared-expert-intermediate-size", e->shared_mlp_dim ? e->shared_mlp_dim : reports_left_out},
         {"expert-model-parallel-size", plan->expert_parallel},
         {"expert-tensor-parallel-size", sim_experts_beyond_axis(plan) ? 1 : reports_left_out}};
+    const char *layers =
+        base_print(out->arena, "--moe-layer-freq ([0]*%lld+[1]*%lld)", (long long)e->first_dense_layers,
+                   (long long)(plan->config->num_decoder_layers - plan->mtp_layers - e->first_dense_layers));
     const struct line lines[] = {
+        {layers, e->first_dense_layers > 0},
+        {"--moe-router-score-function sigmoid", e->score == MODEL_SCORE_SIGMOID},
         {"--moe-grouped-gemm", true},
         {"--moe-token-dispatcher-type alltoall", how == SIM_DISPATCH_ALLTOALL},
         {"--moe-token-dispatcher-type flex\n--moe-flex-dispatcher-backend deepep", how == SIM_DISPATCH_DEEPEP},
@@ -199,12 +214,14 @@ static const char *megatron_modules(struct base_arena *arena, const struct sim_p
 
 void reports_put_megatron(const struct sim_plan *plan, const struct reports_torch_sizes *sizes, struct base_text *out)
 {
+    const bool has_layout = plan->pipeline.layers || (plan->mtp_layers && sizes->stages > 1);
     const struct reports_number numbers[] = {
         {"num-layers-per-virtual-pipeline-stage",
-         plan->pipeline.chunks > 1 && !plan->pipeline.layers
+         plan->pipeline.chunks > 1 && !has_layout
              ? plan->config->num_decoder_layers / (sizes->stages * plan->pipeline.chunks)
              : reports_left_out},
         {"context-parallel-size", sizes->context > 1 ? sizes->context : reports_left_out},
+        {"mtp-num-layers", plan->mtp_layers ? plan->mtp_layers : reports_left_out},
         {"ddp-bucket-size", plan->ddp_bucket_size                ? plan->ddp_bucket_size
                             : strcmp(plan->software_version, "") ? (int64_t)plan->placement->profile.bucket_parameters
                                                                  : reports_left_out},
@@ -213,12 +230,12 @@ void reports_put_megatron(const struct sim_plan *plan, const struct reports_torc
                                           [SIM_FP8_CURRENT] = "--fp8-format hybrid\n--fp8-recipe tensorwise",
                                           [SIM_FP8_BLOCKWISE] = "--fp8-format hybrid\n--fp8-recipe blockwise"};
     const bool says_recipe = plan->fp8_recipe < BASE_COUNT(recipes) && recipes[plan->fp8_recipe];
-    const char *layout = plan->pipeline.layers ? megatron_layout(out->arena, plan) : "",
+    const char *layout = has_layout ? megatron_layout(out->arena, plan) : "",
                *block = base_print(out->arena,
                                    "--recompute-granularity full\n--recompute-method block\n--recompute-num-layers %d",
                                    plan->remat_layers);
     const struct line lines[] = {
-        {layout, plan->pipeline.layers != NULL},
+        {layout, has_layout},
         {"--account-for-embedding-in-pipeline-split\n--account-for-loss-in-pipeline-split",
          plan->pipeline.partition == SIM_BY_LAYERS_AND_EMBEDDINGS},
         {"--sequence-parallel", plan->sequence_parallel},
@@ -230,7 +247,7 @@ void reports_put_megatron(const struct sim_plan *plan, const struct reports_torc
         {megatron_modules(out->arena, plan), plan->options.recomputed_modules},
         {"--use-flash-attn", plan->options.flash_attention},
         {"--transformer-impl local", !plan->options.flash_attention},
-        {"--bf16", plan->options.dtype != MODEL_FLOAT16},
+        {"--bf16", plan->options.dtype == MODEL_BFLOAT16 || plan->options.dtype == MODEL_FP8},
         {"--fp16", plan->options.dtype == MODEL_FLOAT16},
         {"--tp-comm-overlap", plan->overlaps[SIM_OVERLAP_TENSOR] && plan->sequence_parallel && sizes->tensor > 1},
         {"--overlap-grad-reduce", plan->overlaps[SIM_OVERLAP_GRADIENTS]},

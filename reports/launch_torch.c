@@ -21,7 +21,7 @@ static const struct reports_torch_job jobs[] = {
      "pretrain_gpt.py $(grep -v \"^#\" \"$PLAN_FILE\") --data-path \"$DATA_PATH\" --train-iters \"$TRAIN_STEPS\"",
      MEGATRON | REPORTS_TORCH_CHUNKS | REPORTS_TORCH_CONTEXT | REPORTS_TORCH_FP8 | REPORTS_TORCH_GATED |
          REPORTS_TORCH_GROUPS | REPORTS_TORCH_UNTIED | REPORTS_TORCH_QK_NORM | REPORTS_TORCH_FLASH |
-         REPORTS_TORCH_EXPERTS,
+         REPORTS_TORCH_EXPERTS | REPORTS_TORCH_LATENT | REPORTS_TORCH_FIRST_DENSE,
      reports_put_megatron},
     {"megatron_deepspeed", "args", "DATA_PATH VOCAB_FILE MERGE_FILE TRAIN_STEPS",
      "pretrain_gpt.py $(grep -v \"^#\" \"$PLAN_FILE\") --deepspeed --deepspeed_config \"$PLAN_FILE.json\" "
@@ -106,6 +106,8 @@ static unsigned needs_of_model(const struct model_config *c)
     if (c->mlp_dim % c->emb_dim != 0) needs |= REPORTS_TORCH_MLP;
     if (c->qk_norm) needs |= REPORTS_TORCH_QK_NORM;
     if (c->experts.count > 0) needs |= REPORTS_TORCH_EXPERTS;
+    if (c->latent.key_value_rank > 0) needs |= REPORTS_TORCH_LATENT;
+    if (c->experts.first_dense_layers > 0) needs |= REPORTS_TORCH_FIRST_DENSE;
     return needs;
 }
 
@@ -172,6 +174,8 @@ static const struct {
     {REPORTS_TORCH_HYBRID, "ici_mesh", "use data alone, with logical_axis_rules zero3"},
     {REPORTS_TORCH_EXPERTS, "num_experts", "use none"},
     {REPORTS_TORCH_SMALL_STATE, "optimizer", "use adamw"},
+    {REPORTS_TORCH_LATENT, "kv_lora_rank", "use none"},
+    {REPORTS_TORCH_FIRST_DENSE, "first_dense_layers", "use 0"},
 };
 
 static enum base_status refuse_lacks(const struct reports_torch_job *job, unsigned needs, struct base_error *error)
@@ -273,8 +277,6 @@ static enum base_status refuse_others(const struct reports_torch_job *job, const
         const char *key, *use;
     } lacks[] = {
         {c->encoder, "model", "use a decoder"},
-        {!named && c->latent.key_value_rank > 0, "kv_lora_rank", "use none"},
-        {!named && c->experts.first_dense_layers > 0, "first_dense_layers", "use 0"},
         {!named && c->attention_sinks, "attention_sinks", "use 0"},
         {!named && c->sliding_window > 0, "sliding_window", "use 0"},
         {!named && c->parallel_block, "parallel_block", "use 0"},

@@ -47,7 +47,9 @@ enum reports_torch_feature {
     REPORTS_TORCH_HYBRID = 1 << 25, /* replicas of sharded devices */
     REPORTS_TORCH_EXPERTS = 1 << 26,
     REPORTS_TORCH_SMALL_STATE =
-        1 << 27 /* an optimizer whose state is smaller than Adam's, and whose update is adaptive */
+        1 << 27, /* an optimizer whose state is smaller than Adam's, and whose update is adaptive */
+    REPORTS_TORCH_LATENT = 1 << 28,
+    REPORTS_TORCH_FIRST_DENSE = 1 << 29
 };
 
 /* The job of a plan's software, or NULL: there is none (launch_torch.c). */

@@ -29,7 +29,7 @@ SPACES = {
                 "--seq-len": ["2048", "8192"], "--remat-policy": ["full", "minimal", "device:query_proj;offload:mlpwo", "save_qkv_proj"],
                 "--dtype": ["bfloat16", "int8", "float32"], "--moment-dtype": ["float32", "bfloat16"], "--num-microbatches": ["1", "2"],
                 "--optimizer": ["adamw", "sgd"], "--attention": ["flash", "unfused"], "--scanned": ["0", "1"]},
-    "megatron": {**SHARDED, "--model": [*DENSE, "gpt3_13b", "mixtral_8x7b", "qwen3_30b_a3b", "deepseek_v3"], "--cp": ["1", "2"],
+    "megatron": {**SHARDED, "--model": [*DENSE, "gpt3_13b", "mixtral_8x7b", "qwen3_30b_a3b", "deepseek_v2_lite", "deepseek_v3"], "--cp": ["1", "2"],
                  "--ep": ["1", "2", "8"], "--optimizer-partitioning": ["none", "data"], "--vp": ["1", "2"],
                  "--remat-policy": ["none", "full", "selective", "full;layers:1"], "--dtype": ["bfloat16", "float16", "fp8"],
                  "--pipeline-schedule": ["1f1b", "interleaved"], "--moe-dispatcher": ["alltoall", "deepep"],

@@ -162,6 +162,19 @@ static enum base_status put_mlp(struct import_draft *draft)
     return BASE_OK;
 }
 
+/* "([0]*3+[1]*58)": layers without experts before the others. */
+static void put_dense_layers(struct import_draft *draft)
+{
+    static const char form[] = "([0]*";
+    const struct import_slot *slot = model_import_slot(draft, ".dense_layers");
+    const size_t start = sizeof form - 1, length = slot ? strspn(slot->value + start, "0123456789") : 0;
+    if (slot && !strncmp(slot->value, form, start) && !strncmp(slot->value + start + length, "+[1]", 4))
+        model_import_put(draft, "model.first_dense_layers", base_copy_bytes(draft->arena, slot->value + start, length));
+    else if (slot)
+        model_import_warn(draft, slot->place, "moe_layer_freq = %.60s changes the answer and is not modelled",
+                          slot->value);
+}
+
 /* NullTokenizer adds one token, for the end of a document. A zoo model keeps its own vocabulary. */
 static void put_vocabulary(struct import_draft *draft)
 {
@@ -263,6 +276,7 @@ enum base_status model_import_megatron(struct import_draft *draft)
     BASE_TRY(put_remat(draft));
     BASE_TRY(put_mlp(draft));
     put_vocabulary(draft);
+    put_dense_layers(draft);
     put_graphs(draft);
     if (!strcmp(draft->kind, "megatron") && model_import_slot(draft, ".fp8")) model_import_put(draft, "dtype", "fp8");
     model_import_defaults(draft);
