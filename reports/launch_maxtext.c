@@ -144,6 +144,10 @@ enum base_status reports_launch_maxtext(struct base_arena *arena, const struct s
                   : "bfloat16",
               model_dtype_name(plan->options.weight_dtype), optimizer);
     base_put_double(out, plan->learning_rate);
+    if (plan->moe_dispatcher == SIM_DISPATCH_DENSE && plan->capacity_factor > 0) {
+        base_put(out, " \\\n    sparse_matmul=False capacity_factor=");
+        base_put_double(out, plan->capacity_factor);
+    }
     if (plan->options.moment_dtype != MODEL_MOMENT_AS_WEIGHTS)
         base_putf(out, " \\\n    mu_dtype=%s",
                   plan->options.moment_dtype == MODEL_MOMENT_BFLOAT16 ? "bfloat16" : "float32");
