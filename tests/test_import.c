@@ -98,6 +98,14 @@ static struct sim_plan_text random_plan(struct base_arena *arena, struct base_ra
         v[SIM_EXPERT_PARALLEL] = PICKED(random, "1", "2", "4");
         v[SIM_MOE_DISPATCHER] = PICKED(random, "alltoall", "deepep");
     }
+    if (megatron && base_random_below(random, 6) == 0)
+        v[SIM_MODEL] = base_print(
+            arena,
+            "scalable_decoder_only:emb_dim=512,num_heads=8,head_dim=96,mlp_dim=2048,num_layers=8,vocab_size=32000,"
+            "mlp_activations=silu+linear,logits_via_embedding=0,position_encoding=rotary,norm=rms,biases=0,"
+            "kv_lora_rank=64,qk_rope_head_dim=32,v_head_dim=64,num_experts=8,num_selected_experts=2,expert_mlp_dim=512,"
+            "first_dense_layers=%s,router_score=sigmoid%s",
+            PICKED(random, "0", "1", "3"), PICKED(random, "", ",q_lora_rank=128", ",shared_expert_mlp_dim=512"));
     if (megatron && base_random_below(random, 4) == 0) {
         v[SIM_SOFTWARE_VERSION] = "Megatron-Bridge";
         v[SIM_CUDA_GRAPHS] = PICKED(random, "full_iteration", "local:attn", "transformer_engine:attn+mlp");
@@ -161,6 +169,10 @@ static void check_same_model(const struct model_config *a, const struct model_co
     assert_int_equal(a->experts.count, b->experts.count);
     assert_int_equal(a->experts.selected, b->experts.selected);
     assert_int_equal(a->experts.mlp_dim, b->experts.mlp_dim);
+    assert_int_equal(a->experts.first_dense_layers, b->experts.first_dense_layers);
+    assert_int_equal(a->experts.shared_mlp_dim, b->experts.shared_mlp_dim);
+    assert_int_equal(a->experts.score, b->experts.score);
+    assert_memory_equal(&a->latent, &b->latent, sizeof a->latent);
 }
 
 /* The same layers in each part of the model, however a file says them. */
