@@ -87,6 +87,29 @@ double sim_stacked_bytes(const struct sim_assigner *a, int value)
     return *known;
 }
 
+/* Scanned layers are a dimension of one array, others are arrays of their own. */
+static double argument_bytes(const struct sim_assigner *a, const struct sim_shape *shape)
+{
+    double extents[MODEL_MAX_RANK + 1], layers = (double)a->options->sizes[shape->layers];
+    int rank = 0;
+    for (; rank < shape->rank; rank++) extents[rank] = sim_local_extent(a, shape->dims[rank], shape->spec[rank]);
+    bool stacked = a->options->scanned && shape->layers != MODEL_ONE;
+    if (stacked) extents[rank++] = layers;
+    return (stacked ? 1 : layers) *
+           sim_argument_bytes(extents, rank, a->options->tile_rows, (double)model_dtype_bytes(shape->dtype));
+}
+
+void sim_compiled_persistent_bytes(const struct sim_sharded *sharded, const struct sim_compiled_options *options,
+                                   double category_bytes[MODEL_CATEGORY_COUNT])
+{
+    const struct sim_assigner a = {.s = sharded, .options = options};
+    for (int c = 0; c < MODEL_CATEGORY_COUNT; c++) category_bytes[c] = 0;
+    for (int i = 0; i < sharded->persistent_count; i++) {
+        const struct sim_shape *shape = &sharded->shapes[sharded->persistent[i].shape];
+        category_bytes[sharded->persistent[i].category] += argument_bytes(&a, shape);
+    }
+}
+
 /* ---- buffers ---- */
 
 void sim_add_buffer(struct sim_assigner *a, int birth, int death, double first_bytes, double last_bytes,
