@@ -371,7 +371,8 @@ struct model_rules model_rules_over_context(struct base_arena *arena, const stru
     for (int i = 0; i < rules->count; i++) {
         struct model_rule *rule = &own[FIRST + i];
         *rule = rules->rules[i];
-        if (!rule->logical || strcmp(rule->logical, "batch") != 0) add_context(&rule->value);
+        const char *logical = rule->logical ? rule->logical : "";
+        if (strcmp(logical, "batch") != 0 && strcmp(logical, "expert_group") != 0) add_context(&rule->value);
         if (!rule->logical || strcmp(rule->logical, "heads") != 0 || rule->value.count == MODEL_MAX_MESH_AXES) continue;
         own[1].value = rule->value;
         own[1].value.names[own[1].value.count++] = "context";

@@ -2119,21 +2119,52 @@ static void axes_over_processes_pay_for_the_network(struct base_arena *arena)
     assert_near(placements[0].groups[2].seconds_per_byte, placements[1].groups[1].seconds_per_byte, 1e-12);
 }
 
-/* Gradients of latent attention's keys are sharded as the keys are, so that weights are gathered and no activation:
- * 192 MiB in each device's operand, where the largest weight is the token table. */
-static void latent_gradients_stay_where_keys_are(struct base_arena *arena)
+/* Gradients of latent attention's keys are sharded as the keys are, and sorted tokens as their sequences, so that
+ * MaxText gathers weights over fsdp and no activation: of the largest weight a device holds most_bytes. */
+static void gathers_are_of_weights(struct base_arena *arena)
+{
+    static const struct {
+        const char *words;
+        int64_t most_bytes;
+    } rows[] = {{"model=deepseek_v2_lite:num_layers=3 topology=v5p-8 ici_mesh=fsdp=4 targets_length=2048 batch_size=96 "
+                 "software=maxtext",
+                 100 << 20},
+                {"model=mixtral_8x7b:num_layers=2 topology=tpu7x:4x4x4 ici_mesh=fsdp=64,context=2 targets_length=8192 "
+                 "batch_size=256 software=maxtext",
+                 7 << 20}};
+    struct sim_cache *cache = sim_cache_new(arena);
+    for (int r = 0; r < BASE_COUNT(rows); r++) {
+        struct sim_plan_text text = plan_text(arena, rows[r].words);
+        struct sim_plan plan = checked(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED);
+        struct sim_prediction prediction;
+        struct sim_detail detail = collectives_of(cache, arena, &plan, &prediction);
+        const unsigned fsdp = 1u << topo_axis_named(&plan.placement->axes, "fsdp");
+        TEST_ROW("%s", rows[r].words);
+        assert_true(detail.collectives.count > 0);
+        for (int i = 0; i < detail.collectives.count; i++)
+            if (detail.collectives.rows[i].kind == SIM_ALL_GATHER && (detail.collectives.rows[i].axes & fsdp))
+                assert_in_range(detail.collectives.rows[i].bytes, 1, rows[r].most_bytes);
+    }
+    sim_cache_free(cache);
+}
+
+/* MaxText's axis of experts holds whole experts: rows go to them in all-to-alls, and no axis is idle. */
+static void experts_are_over_their_axis_of_maxtext(struct base_arena *arena)
 {
     struct sim_cache *cache = sim_cache_new(arena);
     struct sim_plan_text text =
-        plan_text(arena, "model=deepseek_v2_lite:num_layers=3 topology=v5p-8 ici_mesh=fsdp=4 targets_length=2048 "
-                         "batch_size=96 software=maxtext");
+        plan_text(arena, "model=mixtral_8x7b:num_layers=2 topology=v5p-64 ici_mesh=fsdp=8,expert=4 targets_length=4096 "
+                         "batch_size=128 software=maxtext");
     struct sim_plan plan = checked(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED);
     struct sim_prediction prediction;
     struct sim_detail detail = collectives_of(cache, arena, &plan, &prediction);
-    assert_true(detail.collectives.count > 0);
+    const int expert = topo_axis_named(&plan.placement->axes, "expert");
+    int64_t exchanges = 0;
+    assert_null(sim_plan_idle_axes(arena, &plan));
     for (int i = 0; i < detail.collectives.count; i++)
-        if (detail.collectives.rows[i].kind == SIM_ALL_GATHER)
-            assert_in_range(detail.collectives.rows[i].bytes, 1, 100 << 20);
+        if (detail.collectives.rows[i].kind == SIM_ALL_TO_ALL && detail.collectives.rows[i].axes == 1u << expert)
+            exchanges += detail.collectives.rows[i].count;
+    assert_int_equal(exchanges, 2 * 6); /* of each layer: there and back, also recomputed and of gradients */
     sim_cache_free(cache);
 }
 
@@ -2225,7 +2256,8 @@ static const struct test tests[] = {
     TEST(confidence_rests_on_what_was_measured),
     TEST(axes_over_processes_pay_for_the_network),
     TEST(grouped_products_take_whole_tiles),
-    TEST(latent_gradients_stay_where_keys_are),
+    TEST(gathers_are_of_weights),
+    TEST(experts_are_over_their_axis_of_maxtext),
     TEST(a_mistake_made_again_is_answered_alike_and_costs_no_memory),
     TEST(a_refused_submesh_is_not_taken_for_one_that_was_accepted),
     TEST(liveness_of_a_chain),

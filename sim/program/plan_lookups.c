@@ -102,10 +102,31 @@ static void scan_layers(struct sim_cache *cache, struct sim_plan *plan)
         take_scanned(cache, SIM_STORED_SCANNED_CONFIG, plan);
 }
 
-/* MaxText's meshes have each of its axes, most of size one: an axis missing from the mesh shards nothing. Without
- * experts their axis is one more of fsdp (base.yml: activation_batch and embed end with expert). */
+/* MaxText's axis of experts is one more of fsdp (base.yml: activation_batch and embed end with expert). Experts are
+ * over it whole: their width is over what else embed is over (exp, embed_moe), and so are the rows that each one gets.
+ */
+static struct model_rules over_expert_axis(struct base_arena *arena, const struct model_rules *rules, bool has_experts)
+{
+    struct model_rule *all = base_new(arena, struct model_rule, 2 * rules->count + 1);
+    int count = 0;
+    for (int i = 0; i < rules->count; i++) {
+        struct model_rule rule = rules->rules[i];
+        const char *logical = rule.logical ? rule.logical : "";
+        const bool width = !strcmp(logical, "embed"), rows = !strcmp(logical, "batch");
+        if (has_experts && (width || rows))
+            all[count++] = (struct model_rule){width ? "mlp_embed" : "expert_replicas", rule.value};
+        if (rule.value.count && !strcmp(rule.value.names[rule.value.count - 1], "fsdp"))
+            rule.value.names[rule.value.count++] = "expert";
+        all[count++] = rule;
+    }
+    if (has_experts)
+        all[count++] = (struct model_rule){.logical = "expert", .value = {.count = 1, .names = {"expert"}}};
+    return (struct model_rules){all, count};
+}
+
+/* MaxText's meshes have each of its axes, most of size one: an axis missing from the mesh shards nothing. */
 static struct model_rules on_mesh(struct base_arena *arena, const struct model_rules *rules,
-                                  const struct topo_axes *mesh, bool shards_expert)
+                                  const struct topo_axes *mesh)
 {
     struct model_rule *kept = base_new(arena, struct model_rule, rules->count);
     int count = 0;
@@ -116,14 +137,19 @@ static struct model_rules on_mesh(struct base_arena *arena, const struct model_r
         for (int j = 0; j < named; j++)
             if (topo_axis_named(mesh, rule.value.names[j]) >= 0)
                 rule.value.names[rule.value.count++] = rule.value.names[j];
-        if (shards_expert && rule.value.count && !strcmp(rule.value.names[rule.value.count - 1], "fsdp"))
-            rule.value.names[rule.value.count++] = "expert";
         if (!named || rule.value.count) kept[count++] = rule;
     }
     return (struct model_rules){kept, count};
 }
 
-static enum base_status find_rules(struct sim_cache *cache, const char *text, struct sim_plan *plan,
+/* With a capacity MaxText gathers all experts, which is not modelled: the axis stays idle, with a warning. */
+static bool sorts_tokens(const struct sim_plan_text *text)
+{
+    const char *dispatcher = text->values[SIM_MOE_DISPATCHER];
+    return !dispatcher || (strcmp(dispatcher, "dense") != 0 && strcmp(dispatcher, "onehot") != 0);
+}
+
+static enum base_status find_rules(struct sim_cache *cache, const struct sim_plan_text *text, struct sim_plan *plan,
                                    struct base_error *error)
 {
     struct known_rules {
@@ -131,10 +157,12 @@ static enum base_status find_rules(struct sim_cache *cache, const char *text, st
         struct model_rules rules;
     } * known;
     const struct sim_key_setting setting = {.software = plan->software};
-    plan->rules_text = text && *text ? text : sim_key_fallback(SIM_RULES, setting);
+    const char *given = text->values[SIM_RULES];
+    plan->rules_text = given && *given ? given : sim_key_fallback(SIM_RULES, setting);
     const struct topo_axes *mesh = &plan->placement->axes;
     const bool is_maxtext = !strcmp(plan->rules_text, "maxtext") && topo_axis_named(mesh, "fsdp") >= 0;
-    const bool shards_expert = is_maxtext && !plan->config->experts.count && topo_axis_named(mesh, "expert") >= 0;
+    const bool has_experts = plan->config->experts.count > 0,
+               over_expert = is_maxtext && topo_axis_named(mesh, "expert") >= 0 && (!has_experts || sorts_tokens(text));
     const bool over_context = plan->context_parallel > 1 || (is_maxtext && topo_axis_named(mesh, "context") >= 0),
                sends_parts = sim_sends_parts(plan), has_experts_apart = plan->expert_parallel > 1,
                beyond_axis = sim_experts_beyond_axis(plan),
@@ -145,7 +173,8 @@ static enum base_status find_rules(struct sim_cache *cache, const char *text, st
     base_memo_text(memo, plan->rules_text);
     base_memo_bytes(memo, &over_context, sizeof over_context);
     base_memo_bytes(memo, &over_model, sizeof over_model);
-    base_memo_bytes(memo, &shards_expert, sizeof shards_expert);
+    base_memo_bytes(memo, &over_expert, sizeof over_expert);
+    base_memo_bytes(memo, &has_experts, sizeof has_experts);
     base_memo_bytes(memo, &beside, sizeof beside);
     if (is_maxtext) base_memo_text(memo, plan->placement->axes_text);
     base_memo_bytes(memo, &has_experts_apart, sizeof has_experts_apart);
@@ -157,7 +186,8 @@ static enum base_status find_rules(struct sim_cache *cache, const char *text, st
         remember(cache, &known->answer,
                  model_rules_parse(&cache->arena, base_copy(&cache->arena, plan->rules_text), &known->rules, error),
                  error);
-        if (is_maxtext) known->rules = on_mesh(&cache->arena, &known->rules, mesh, shards_expert);
+        if (is_maxtext) known->rules = on_mesh(&cache->arena, &known->rules, mesh);
+        if (over_expert) known->rules = over_expert_axis(&cache->arena, &known->rules, has_experts);
         if (over_model) known->rules = model_rules_over_model(&cache->arena, &known->rules);
         if (sends_parts) known->rules = model_rules_over_context(&cache->arena, &known->rules);
         if (beside)
@@ -439,7 +469,7 @@ enum base_status sim_plan_check_another(struct sim_cache *cache, const struct si
     BASE_TRY(sim_plan_read_cuts(text, &plan, error));
     BASE_TRY(find_placement(cache, text, &plan, error));
     if (!sim_key_is_given(text, SIM_SCANNED)) scan_layers(cache, &plan);
-    BASE_TRY(find_rules(cache, text->values[SIM_RULES], &plan, error));
+    BASE_TRY(find_rules(cache, text, &plan, error));
     BASE_TRY(find_usual(cache, &plan, &usual, error));
     BASE_TRY(sim_plan_read_keys(&cache->arena, usual, text, &plan, error));
     BASE_TRY(find_adafactor(cache, text->values[SIM_ADAFACTOR], &plan, error));
