@@ -60,6 +60,13 @@ class Plan(TypedDict, total=False):
     overlap_grad_reduce: int
     overlap_param_gather: int
     ddp_bucket_size: int
+    overlap_comm: int
+    reduce_bucket_size: int
+    allgather_bucket_size: int
+    stage3_prefetch_bucket_size: int
+    stage3_param_persistence_threshold: int
+    stage3_max_live_parameters: int
+    stage3_max_reuse_distance: int
     software: Text
     software_version: Text
     compile: int
@@ -193,6 +200,13 @@ class Tune(TypedDict, total=False):
     overlap_grad_reduce: Union[int, Literal["auto"], Sequence[int]]
     overlap_param_gather: Union[int, Literal["auto"], Sequence[int]]
     ddp_bucket_size: Union[int, Literal["auto"], Sequence[int]]
+    overlap_comm: Union[int, Literal["auto"], Sequence[int]]
+    reduce_bucket_size: Union[int, Literal["auto"], Sequence[int]]
+    allgather_bucket_size: Union[int, Literal["auto"], Sequence[int]]
+    stage3_prefetch_bucket_size: Union[int, Literal["auto"], Sequence[int]]
+    stage3_param_persistence_threshold: Union[int, Literal["auto"], Sequence[int]]
+    stage3_max_live_parameters: Union[int, Literal["auto"], Sequence[int]]
+    stage3_max_reuse_distance: Union[int, Literal["auto"], Sequence[int]]
     software: Text
     software_version: Text
     compile: Union[int, Literal["auto"], Sequence[int]]
