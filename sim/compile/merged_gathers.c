@@ -8,6 +8,22 @@ static bool is_gather(const struct sim_op *op)
     return op->kind == SIM_COMMUNICATE && op->collective == SIM_ALL_GATHER;
 }
 
+/* The weight that a value is, or is cast from: casts of one weight in one computation are one. */
+static int weight_of(const struct sim_sharded *s, int value)
+{
+    const int at = s->values[value].definition;
+    const bool cast = at >= 0 && s->ops[at].kind == SIM_COMPUTE && s->ops[at].op->function == MODEL_CAST;
+    const int weight = cast ? s->ops[at].inputs[0] : value;
+    return s->values[weight].persistent ? weight : -1;
+}
+
+bool sim_same_weight(const struct sim_sharded *s, int value, int other)
+{
+    const int weight = weight_of(s, value);
+    if (value == other) return true;
+    return weight >= 0 && weight == weight_of(s, other) && s->values[value].dtype == s->values[other].dtype;
+}
+
 /* The first gather of the same array in the same loop, before this one; or -1. */
 static int first_alike(const struct sim_rewriting *r, int at)
 {

@@ -79,6 +79,9 @@ bool sim_reads(const struct sim_op *op, int value); /* collective_rewrites.c */
 /* liveness.c: of each value, the loop bracket that carries it, as begun with and as ended with; -1: none. */
 void sim_find_carried(const struct sim_sharded *sharded, int *carried_in, int *carried_out);
 
+/* merged_gathers.c: both are the same weight, or casts of it to the same dtype */
+bool sim_same_weight(const struct sim_sharded *sharded, int value, int other);
+
 /* windowed_products.c: per value, whether a weight gradient reads it that is computed as its sum goes round. */
 bool *sim_windowed_operands(struct base_arena *arena, const struct sim_sharded *sharded,
                             const struct sim_compiled_options *options);

@@ -269,6 +269,20 @@ static int only_reader(const struct sim_sharded *s, const int *arrays, int gathe
     return reader;
 }
 
+/* True if the same computation gathers the weight for another reader, too, which shares the gather. */
+static bool is_shared(const struct sim_sharded *s, int gather, bool scanned)
+{
+    const struct sim_op *op = &s->ops[gather];
+    for (int i = 0; i < s->op_count; i++) {
+        const struct sim_op *other = &s->ops[i];
+        if (i != gather && other->kind == SIM_COMMUNICATE && other->collective == SIM_ALL_GATHER &&
+            sim_same_weight(s, other->inputs[0], op->inputs[0]) && other->axes == op->axes &&
+            (!scanned || other->loop == op->loop))
+            return true;
+    }
+    return false;
+}
+
 /* A product that sums over other devices, too, is split into groups of these first, and gathers for all of them. */
 static bool sums_over_devices(const struct sim_op *op)
 {
@@ -277,12 +291,12 @@ static bool sums_over_devices(const struct sim_op *op)
     return false;
 }
 
-static int product_of(const struct sim_sharded *s, const int *arrays, int at)
+static int product_of(const struct sim_sharded *s, const int *arrays, int at, bool scanned)
 {
     const struct sim_op *moved = &s->ops[at];
     if (moved->kind != SIM_COMMUNICATE) return -1;
     if (moved->collective == SIM_ALL_GATHER && !sim_has_batch(s, moved->outputs[0])) {
-        const int reader = only_reader(s, arrays, moved->outputs[0]);
+        const int reader = is_shared(s, at, scanned) ? -1 : only_reader(s, arrays, moved->outputs[0]);
         return reader >= 0 && sums_over_devices(&s->ops[reader]) ? -1 : reader;
     }
     if (moved->collective != SIM_REDUCE_SCATTER || sim_has_batch(s, moved->inputs[0])) return -1;
@@ -330,7 +344,7 @@ struct sim_product_window *sim_product_windows(struct base_arena *arena, const s
     for (int v = 0; v < s->value_count; v++) arrays[v] = array_of(s, v);
     for (int i = 0; i < s->op_count; i++) {
         const struct sim_op *moved = &s->ops[i];
-        const int product = product_of(s, arrays, i);
+        const int product = product_of(s, arrays, i, scanned);
         of_moved[i] = -1;
         if (product < 0) continue;
         const bool gathers = moved->collective == SIM_ALL_GATHER;
