@@ -2218,7 +2218,7 @@ static void confidence_rests_on_what_was_measured(struct base_arena *arena)
     assert_non_null(strstr(v4.rests_on, "seed_tpu_v4"));
     assert_non_null(strstr(v3.rests_on, "none of them on v3"));
     assert_non_null(strstr(cpu.rests_on, "uncalibrated"));
-    assert_true(v3.step_s.high / v3.step_s.low > v4.step_s.high / v4.step_s.low);
+    assert_true(v3.step_s.high / v3.step_s.low > 0.9999 * v4.step_s.high / v4.step_s.low); /* never surer */
     assert_true(v4.fits_probability_frac > v3.fits_probability_frac);
     /* 22 rows of one table deviate by 6 % from its mean; another table's mean is not known so well */
     assert_true(log(v4.step_s.high / v4.step_s.low) > 2 * 1.6449 * 0.06);
