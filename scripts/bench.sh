@@ -73,7 +73,7 @@ bench_search tune_serving_t5_11b --model t5_1_0_11B --topology v5e-64 --batch-si
 bench_search tune_serving_llama_70b --model llama3_70b --topology v5e-64 --batch-size auto --task-feature-lengths 1024 --objective latency_s --beyond-t5x
 
 # NAME ARGUMENTS...: seconds until a search has proven its best plan within 1 %, the size of its space, and the
-# remaining gap after ten times as long without integer programs.
+# remaining gap after ten times as long with policies decided one by one (--no-integer-program).
 bench_proof() {
     name=$1
     shift

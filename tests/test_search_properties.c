@@ -497,7 +497,8 @@ static void note_best(void *where, const struct tuner_space *space, struct tuner
         brute->best_tokens_per_s = fmax(brute->best_tokens_per_s, prediction->tokens_per_s);
 }
 
-/* Spaces of all kinds: several batches, remat policies, software of GPUs, with and without integer programs. */
+/* Spaces of all kinds: several batches, remat policies, software of GPUs, with and without a choice among all policies.
+ */
 static struct tuner_request draw_request(struct base_arena *arena, struct base_random *random)
 {
     static const char *const gpus[] = {"megatron", "fsdp", "torchtitan", "alpa", "nanotron"};

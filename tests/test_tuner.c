@@ -644,8 +644,8 @@ static double best_of_all_policies(struct base_arena *arena, struct sim_cache *c
     return best;
 }
 
-/* The integer program finds what predicting each policy finds, with a handful of predictions in full: without its
- * limit, its transfers or its cuts it needs many more, or ends elsewhere. */
+/* A choice among all policies finds what predicting each policy finds, with a handful of predictions in full: without
+ * its limit, its transfers or its cuts it needs many more, or ends elsewhere. */
 static void remat_by_tensor_equals_brute_force(struct base_arena *arena)
 {
 #define WIDE "emb_dim=4096,num_heads=32,head_dim=128,mlp_dim=16384,vocab_size=32128,mlp_activations=gelu"
@@ -723,7 +723,8 @@ static int by_rank(const void *a, const void *b)
     return x->step_s < y->step_s ? -1 : x->step_s > y->step_s;
 }
 
-/* Every rank is what predicting each policy of each plan finds, and is named alike without the integer program. */
+/* Every rank is what predicting each policy of each plan finds, and is named alike when policies are tried one by one.
+ */
 static void remat_ranks_equal_brute_force(struct base_arena *arena)
 {
     enum { TOP = 4, MOST_PLANS = 32 };
@@ -1148,7 +1149,7 @@ static void weigh_parts(void *where, const int *digits, double s, double bytes, 
     assert_true(bytes <= (double)m->peak_bytes * (1 + 1e-9) + 1);
 }
 
-/* The parts cover every rule set that JAX accepts once, and the integer program finds the cheapest. */
+/* The parts cover every rule set that JAX accepts once, and hold the train state, but no more than the peak. */
 static void rule_sets_come_apart(struct base_arena *arena)
 {
     struct base_error error;

@@ -96,7 +96,7 @@ struct tuner_relaxed_program {
 };
 
 struct tuner_bound {
-    double step_s, state_bytes; /* state_bytes: of the train state and the batch, without saved tensors */
+    double step_s, state_bytes; /* state_bytes: train state, batch and reserved memory, without saved tensors */
 };
 
 /* The label that each mesh axis shards in a contraction (-1: none), and the inverse. */

@@ -105,7 +105,7 @@ enum sim_verdict {
     SIM_FITS_NOT,
     SIM_VERDICT_COUNT
 };
-/* True if nothing says that it fits: by the prediction, or by its likelihood. */
+/* True unless a plan fits by its prediction, with 50 % or more. */
 bool sim_wants_changes(enum sim_verdict verdict);
 struct sim_confidence {
     struct sim_interval step_s, tokens_per_s, peak_bytes;
@@ -151,8 +151,9 @@ struct sim_change {
     struct sim_prediction prediction;
 };
 enum { SIM_MOST_CHANGES = 16 };
-/* For a plan that does not fit, or probably: the fewest changes that make it fit, one to three at once, the fastest
- * first. If only a smaller batch helps here, those on the next larger topology where some do. Each is predicted. */
+/* For a plan whose verdict wants changes: the fewest that make it fit, one to six at once, and of equally many the
+ * fastest first. If only a smaller batch helps here, those on the next larger topology where some do. Each is
+ * predicted. */
 enum base_status sim_changes_that_fit(struct sim_cache *cache, struct base_arena *arena,
                                       const struct sim_plan_text *text, const struct sim_plan *plan,
                                       struct sim_change changes[SIM_MOST_CHANGES], int *count,
