@@ -304,20 +304,20 @@ static void adapters_alone_are_trained(struct base_arena *arena)
     sim_cache_free(cache);
 }
 
-/* Buckets of 2 bytes a parameter stand all the time; what is waited for takes longer. */
+/* Buckets, of a gradient's bytes each, stand all the time; what is waited for takes longer. */
 static void buckets_of_deepspeed_take_room(struct base_arena *arena)
 {
-    enum { NO_BUCKET = 1, USUAL = 500000000 };
-    const double least = 2.0 * NO_BUCKET, usual = 2.0 * USUAL;
-    static const char *const bucket[] = {"1", NULL};
+    const double usual = 5e8;
+    static const char *const bucket[] = {"0", NULL};
     const struct {
-        const char *rules, *partitioning, *overlaps;
-        double buckets;
-    } rows[] = {{"zero3", "none", "1", 1},
-                {"zero3", "none", "0", 1},
-                {"data_only", "data+gradients", "0", 1},
-                {"data_only", "data+gradients", "1", 2},
-                {"data_only", "data", "1", 0}};
+        const char *rules, *partitioning, *overlaps, *dtype;
+        double buckets_bytes;
+    } rows[] = {{"zero3", "none", "1", NULL, 2},
+                {"zero3", "none", "0", NULL, 2},
+                {"data_only", "data+gradients", "0", NULL, 2},
+                {"data_only", "data+gradients", "1", NULL, 4},
+                {"data_only", "data+gradients", "0", "float32", 4},
+                {"data_only", "data", "1", NULL, 0}};
     struct sim_cache *cache = sim_cache_new(arena);
     struct sim_plan_text text = torchtitan(NULL, NULL);
     struct sim_plan plan;
@@ -330,13 +330,13 @@ static void buckets_of_deepspeed_take_room(struct base_arena *arena)
         double bytes[2], step_s = 0;
         TEST_ROW("%s %s overlap_comm %s", rows[i].rules, rows[i].partitioning, rows[i].overlaps);
         text.values[SIM_RULES] = rows[i].rules, text.values[SIM_OPTIMIZER_PARTITIONING] = rows[i].partitioning;
-        text.values[SIM_OVERLAP_COMM] = rows[i].overlaps;
+        text.values[SIM_OVERLAP_COMM] = rows[i].overlaps, text.values[SIM_DTYPE] = rows[i].dtype;
         for (int j = 0; j < 2; j++) {
             text.values[SIM_REDUCE_BUCKET_SIZE] = bucket[j];
             const struct sim_prediction prediction = predicted(arena, cache, &text);
             bytes[j] = (double)prediction.memory.peak_bytes, step_s = prediction.step_s;
         }
-        assert_near(bytes[1] - bytes[0], rows[i].buckets * (usual - least), 1);
+        assert_near(bytes[1] - bytes[0], rows[i].buckets_bytes * usual, 1e-8);
         if (i == 0) overlapped_s = step_s;
         if (i == 1) assert_true(step_s > overlapped_s);
     }

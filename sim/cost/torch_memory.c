@@ -97,7 +97,15 @@ static double gather_pool_bytes(const struct sim_cost_context *p)
 
 /* ---- DeepSpeed's ZeRO (deepspeed/runtime/zero/stage_1_and_2.py, stage3.py, partitioned_param_coordinator.py) ---- */
 
-enum { HALF = 2 }; /* bytes of a parameter */
+/* Of a parameter as it is gathered, and of its gradient in a bucket: the widest that the model has. */
+static double element_bytes(const struct sim_cost_context *p)
+{
+    double bytes = 0;
+    for (int i = 0; i < p->list->persistent_count; i++)
+        if (p->list->persistent_categories[i] == MODEL_PARAMETER)
+            bytes = fmax(bytes, p->list->shapes[p->list->persistent_shapes[i]].element_bytes);
+    return bytes;
+}
 
 /* Parameters too small to be sharded: what other devices would have of them. */
 static double unsharded_bytes(const struct sim_cost_context *p, double devices)
@@ -122,9 +130,10 @@ static double unsharded_bytes(const struct sim_cost_context *p, double devices)
 static double kept_gathered_bytes(const struct sim_cost_context *p, double devices)
 {
     const struct sim_zero_buckets *zero = &p->plan->zero;
-    const double kept = (double)zero->reuse_count / 2 + (double)zero->prefetch_count,
-                 most = fmin(kept, (double)zero->live_count) * HALF,
-                 alive = fmax((double)model_token_table_elements(p->sizes) * HALF, 2 * gathered_of(p).layer_bytes);
+    const double kept = (double)zero->reuse_count / 2 + (double)zero->prefetch_count, each_bytes = element_bytes(p),
+                 most = fmin(kept, (double)zero->live_count) * each_bytes,
+                 alive =
+                     fmax((double)model_token_table_elements(p->sizes) * each_bytes, 2 * gathered_of(p).layer_bytes);
     return fmax(0, fmin(most, bucket_bytes(p) * devices) - alive);
 }
 
@@ -132,7 +141,7 @@ static double kept_gathered_bytes(const struct sim_cost_context *p, double devic
 static double zero_bytes(const struct sim_cost_context *p)
 {
     const struct topo_axes *mesh = &p->placement->axes;
-    const double bucket = (double)p->plan->zero.reduce_count * HALF,
+    const double bucket = (double)p->plan->zero.reduce_count * element_bytes(p),
                  devices = topo_axes_product(mesh, sim_data_axis(mesh));
     if (p->plan->options.step != MODEL_STEP_TRAIN) return 0;
     if (sim_shards_parameters(p->plan->rules))

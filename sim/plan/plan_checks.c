@@ -482,7 +482,7 @@ enum base_status sim_plan_take_zero(const struct sim_plan_text *text, struct sim
                              sim_plan_keys[keys[i]].name);
     if (!sim_has_zero_buckets(plan)) return BASE_OK;
     if (!sim_key_is_given(text, SIM_OVERLAP_COMM)) zero->overlaps = is_third;
-    if (zero->reduce_count < 1) zero->reduce_count = width * width;
+    if (zero->reduce_count < 0) zero->reduce_count = width * width;
     if (zero->prefetch_count < 0) zero->prefetch_count = width * width / 10 * 9;
     if (zero->least_count < 0) zero->least_count = 10 * width;
     if (!zero->overlaps)
