@@ -2180,7 +2180,8 @@ static void grouped_products_take_whole_tiles(struct base_arena *arena)
         {{64, 2048, 1408, 4608}, true, 2.0 * (576 + 63) * 512 * 2048 * 2048},
         {{8, 12288, 14336, 4096}, false, 2.0 * (192 + 7) * 512 * 14336 * 4096},
         {{128, 4096, 768, 2048}, false, 2.0 * (1024 + 127) * 512 * 768 * 2048},
-        {{4, 64, 1408, 2048}, false, 2.0 * 4 * 64 * 1408 * 2048}, /* fewer rows than a tile has: one tile of them */
+        {{4, 64, 1408, 2048}, false, 2.0 * 4 * 512 * 2048 * 2048},     /* each expert goes over the one tile */
+        {{64, 0.25, 1024, 2048}, false, 2.0 * 16 * 512 * 1024 * 2048}, /* experts without tokens go over none */
     };
     struct topo_topology topology;
     struct sim_profile profile;

@@ -19,15 +19,16 @@ double sim_product_flop(const struct sim_profile *profile, const struct sim_prod
     return 2 * of->batch * contracted * (one < other ? one : other);
 }
 
-/* A grouped product goes over tiles of sorted tokens. A tile that two experts share is multiplied with each one's
- * matrix, so that each expert but the first has one tile more; widths are padded to tiles where they are larger. */
+/* A grouped product goes over tiles of sorted tokens, the last one padded. A tile that two experts share is multiplied
+ * with each one's matrix, so that each expert with tokens but the first has one tile more. Widths are padded to tiles
+ * where they are larger. */
 double sim_grouped_product_flop(const struct sim_profile *profile, const struct sim_product *of, bool sums_tokens)
 {
     const double rows = profile->constants[SIM_GROUP_TILE_ROWS], dim = profile->constants[SIM_GROUP_TILE_DIM],
                  tokens = of->batch * (sums_tokens ? of->contracted : of->rows),
                  other = sums_tokens ? of->rows : of->contracted;
-    if (tokens < rows || !(rows > 0)) return sim_product_flop(profile, of);
-    const struct sim_product tiled = {1, (ceil(tokens / rows) + of->batch - 1) * rows,
+    if (!(rows > 0)) return sim_product_flop(profile, of);
+    const struct sim_product tiled = {1, (ceil(tokens / rows) + fmin(of->batch, tokens) - 1) * rows,
                                       padded(of->columns, fmin(dim, of->columns)), padded(other, fmin(dim, other))};
     return sim_product_flop(profile, &tiled);
 }
