@@ -689,7 +689,7 @@ static void check_asked_again(struct base_arena *arena, struct sim_cache *cache,
     const struct base_json *time = base_json_get(document, "time"), *memory = base_json_get(document, "memory");
     assert_string_equal(base_json_string(document, "command", ""), command);
     assert_near(base_json_number(time, "step_s"), prediction.step_s, 1e-9 * prediction.step_s);
-    assert_near(base_json_number(memory, "peak_bytes"), (double)prediction.memory.peak_bytes, 0.5);
+    assert_near(base_json_number(memory, "peak_bytes"), (double)prediction.memory.peak_bytes, 1e-12);
 }
 
 /* Plans of every software, from the tables of measured runs. */

@@ -541,7 +541,7 @@ static void numbers_of_nccl_are_rows(struct base_arena *arena)
     assert_near(nccl->of[SIM_TREE_BETWEEN_STEP_S][SIM_SIMPLE], 14e-6, 1e-12);
     assert_near(nccl->of[SIM_NVLS_BASE_S][SIM_LL], 0, 1e-12);
     const struct sim_nccl_limits hopper = sim_nccl_limits_find("h100"), unknown = sim_nccl_limits_find("k80");
-    assert_near(hopper.of[SIM_TREE_LL128_MOST][2], 29e9, 1);
+    assert_near(hopper.of[SIM_TREE_LL128_MOST][2], 29e9, 1e-9);
     assert_near(hopper.of[SIM_NVLS_CHANNELS][0], 16, 0);
     for (int i = 0; i < SIM_NCCL_LIMIT_COUNT; i++) assert_near(unknown.of[i][0], 0, 0); /* limits nothing */
     for (int i = 1; i < nccl->nvls_chunk_count; i++) {
@@ -783,16 +783,17 @@ static double first_stage_bytes(struct base_arena *arena, struct sim_cache *cach
     return (double)predicted(arena, cache, &text).memory.peak_bytes;
 }
 
-/* Of each microbatch in flight there is what its forward pass scattered: two outputs a layer and the embedding's.
- * Where hosts sleep between messages the device has caught up, and nothing is. */
+/* Of each microbatch in flight there is a share of what its forward pass scattered: two outputs a layer and the
+ * embedding's. Where hosts sleep between messages the device has caught up, and nothing is. */
 static void what_was_scattered_is_held_in_flight(struct base_arena *arena)
 {
     enum { LAYERS = 4, IN_FLIGHT = 3 /* beside the one that runs */ };
     const double scattered_bytes = (2 * LAYERS + 1) * 2.0 * 2 * 4096 * 2048; /* bfloat16, two sequences */
+    const double held_frac = 0.7;                                            /* gpu_constants.csv, of nanotron */
     struct sim_cache *cache = sim_cache_new(arena);
     const double usual = first_stage_bytes(arena, cache, "2024-12 bench2 repaired"),
                  slept = first_stage_bytes(arena, cache, "2024-12 bench2 before repair");
-    assert_near(usual - slept, IN_FLIGHT * scattered_bytes, 1);
+    assert_near(usual - slept, IN_FLIGHT * held_frac * scattered_bytes, 1e-8);
     assert_near(first_stage_bytes(arena, cache, ""), usual, 0);
     sim_cache_free(cache);
 }
