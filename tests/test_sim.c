@@ -2165,6 +2165,10 @@ static void experts_are_over_their_axis_of_maxtext(struct base_arena *arena)
         if (detail.collectives.rows[i].kind == SIM_ALL_TO_ALL && detail.collectives.rows[i].axes == 1u << expert)
             exchanges += detail.collectives.rows[i].count;
     assert_int_equal(exchanges, 2 * 6); /* of each layer: there and back, also recomputed and of gradients */
+    struct base_error error;
+    text.values[SIM_ICI_MESH] = "data=8,expert=4"; /* MaxText's meshes have fsdp always */
+    assert_true(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error) == BASE_INPUT);
+    assert_non_null(strstr(error.text, "its axes are data and expert; add fsdp=1 and tensor=1 to ici_mesh"));
     sim_cache_free(cache);
 }
 

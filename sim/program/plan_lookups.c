@@ -160,9 +160,11 @@ static enum base_status find_rules(struct sim_cache *cache, const struct sim_pla
     const char *given = text->values[SIM_RULES];
     plan->rules_text = given && *given ? given : sim_key_fallback(SIM_RULES, setting);
     const struct topo_axes *mesh = &plan->placement->axes;
-    const bool is_maxtext = !strcmp(plan->rules_text, "maxtext") && topo_axis_named(mesh, "fsdp") >= 0;
-    const bool has_experts = plan->config->experts.count > 0,
-               over_expert = is_maxtext && topo_axis_named(mesh, "expert") >= 0 && (!has_experts || sorts_tokens(text));
+    const bool says_maxtext = !strcmp(plan->rules_text, "maxtext"),
+               is_maxtext = says_maxtext && topo_axis_named(mesh, "fsdp") >= 0;
+    const bool has_experts = plan->config->experts.count > 0, over_expert = says_maxtext &&
+                                                                            topo_axis_named(mesh, "expert") >= 0 &&
+                                                                            (!has_experts || sorts_tokens(text));
     const bool over_context = plan->context_parallel > 1 || (is_maxtext && topo_axis_named(mesh, "context") >= 0),
                sends_parts = sim_sends_parts(plan), has_experts_apart = plan->expert_parallel > 1,
                beyond_axis = sim_experts_beyond_axis(plan),
