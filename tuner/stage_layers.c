@@ -288,8 +288,8 @@ static enum base_status try_found(struct assigning *a, const short *found, int c
     return BASE_OK;
 }
 
-/* Assignments with bounds near the least of all; then farther ones up to the best, while all of
- * them can be predicted. */
+/* Assignments with bounds near the least of all, then farther ones up to the best, while all of them can be predicted.
+ */
 static enum base_status try_listed(struct assigning *a, struct base_error *error)
 {
     static const double parts[] = {1e-6, 1e-3, 0.03, 0.3, 1};

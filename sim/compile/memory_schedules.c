@@ -179,9 +179,9 @@ static bool is_one_scatter(const struct sim_assigner *a, int gradient)
 }
 
 /* Such products wait for sums that are combined with theirs. A list takes one with a sum that is too large for that
- * behind the first loop over layers, if the chip's sums do not wait themselves (T5X for v5p by libtpu 0.0.42.1). Few
- * rows of logits do not wait for a scatter over one axis (MaxText: five dumps; of more rows twelve
- * wait), nor does a table's that is sharded by its rows (six dumps of MaxText with a tensor axis). */
+ * behind the first loop over layers, if the chip's sums do not wait themselves (T5X for v5p by libtpu 0.0.42.1). The
+ * product of few logits does not wait for a scatter over one axis (five dumps of MaxText; with more rows it waits in
+ * twelve). Nor does the product of a table that is sharded by its rows (six dumps of MaxText with a tensor axis). */
 int sim_logits_window_until(const struct sim_assigner *a, int value, int end)
 {
     const int gradient = sim_logits_weight_gradient(a, value);

@@ -309,8 +309,8 @@ sim_pass_set sim_compiler_passes(const struct sim_plan *plan);
 enum sim_optimizer_partitioning sim_zero_stage(const struct sim_plan *plan);
 enum sim_optimizer_partitioning sim_most_zero_stage(const struct sim_plan *plan);
 bool sim_shards_parameters(const struct model_rules *rules); /* over the data axis: ZeRO-3, as rules zero3 do */
-/* True if what layers leave to the backward pass stands in stacks, allocated whole: XLA's, and the executor's.
- * Elsewhere a layer's tensors wait where they were computed. */
+/* True if the tensors that layers save for the backward pass are in stacks, allocated whole, as XLA and the executor
+ * do. Elsewhere each layer's tensors are arrays of their own. */
 bool sim_stacks_layers(const struct sim_plan *plan);
 static inline bool sim_has_zero_buckets(const struct sim_plan *plan)
 {

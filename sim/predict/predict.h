@@ -146,7 +146,7 @@ enum { SIM_USUAL_HEADROOM_PERCENT = 2 };
 struct sim_change {
     const char *what;      /* "optimizer_partitioning data, num_microbatches 4" */
     const char *t5x_lacks; /* a feature that T5X lacks; NULL: none, or the plan is not T5X's anyway */
-    bool tight;            /* its verdict is SIM_FITS_TIGHTLY; a plan that is not likely to fit is none */
+    bool tight;            /* the verdict is SIM_FITS_TIGHTLY; else SIM_FITS */
     int count;             /* of changes at once; a larger topology, with its mesh, is one for each doubling */
     struct sim_prediction prediction;
 };

@@ -102,8 +102,8 @@ static void scan_layers(struct sim_cache *cache, struct sim_plan *plan)
         take_scanned(cache, SIM_STORED_SCANNED_CONFIG, plan);
 }
 
-/* MaxText's axis of experts is one more of fsdp (base.yml: activation_batch and embed end with expert). Experts are
- * over it whole: their width is over what else embed is over (exp, embed_moe), and so are the rows that each one gets.
+/* MaxText's axis of experts shards what fsdp does, too (base.yml: activation_batch and embed end with expert). Experts
+ * are sharded over it whole: their width is over embed's other axes (exp, embed_moe), as are the rows of each expert.
  */
 static struct model_rules over_expert_axis(struct base_arena *arena, const struct model_rules *rules, bool has_experts)
 {
