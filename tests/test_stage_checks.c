@@ -159,6 +159,19 @@ static void buffers_at_any_time_are_those_of_the_curve(struct base_arena *arena)
     sim_cache_free(cache);
 }
 
+/* Rows that only their bytes tell from another: those of a stage's chunks are one. */
+static int alike_rows(const struct sim_peak_buffers *buffers)
+{
+    int count = 0;
+    for (int i = 0; i < buffers->count; i++)
+        for (int k = 0; k < i; k++) {
+            const struct sim_peak_buffer *a = &buffers->rows[i], *b = &buffers->rows[k];
+            count += !strcmp(a->name, b->name) && !strcmp(a->why, b->why) && a->category == b->category &&
+                     a->microbatch == b->microbatch;
+        }
+    return count;
+}
+
 /* The same of a stage: at the most what its running pass has. */
 static void buffers_of_a_stage_are_those_of_its_passes(struct base_arena *arena)
 {
@@ -184,6 +197,7 @@ static void buffers_of_a_stage_are_those_of_its_passes(struct base_arena *arena)
         assert_ok(sim_predict(cache, &plan, &p, &detail, &error), &error);
         unexplained_bytes(&moment.buffers, &sum_bytes);
         assert_near(sum_bytes, (double)bytes, 1e-6);
+        assert_int_equal(alike_rows(&moment.buffers), 0);
         assert_true(bytes <= passes.stage_bytes[moment.stage] && passes.behind_bytes[i] <= bytes);
     }
     sim_cache_free(cache);

@@ -300,6 +300,32 @@ static int by_bytes(const void *a, const void *b)
     return x->category != y->category ? (int)x->category - (int)y->category : x->layer - y->layer;
 }
 
+static int by_name(const void *a, const void *b)
+{
+    const struct sim_peak_buffer *x = a, *y = b;
+    if (strcmp(x->name, y->name) != 0) return strcmp(x->name, y->name);
+    return x->category != y->category ? (int)x->category - (int)y->category : strcmp(x->why, y->why);
+}
+
+static int by_name_and_bytes(const void *a, const void *b)
+{
+    return by_name(a, b) ? by_name(a, b) : by_bytes(a, b);
+}
+
+/* Each chunk of a stage lists the buffers of its own layers. They become one row of all the stage's layers. */
+static void merge_chunks(struct sim_peak_buffers *out)
+{
+    int count = 0;
+    if (out->count) qsort(out->rows, (size_t)out->count, sizeof *out->rows, by_name_and_bytes);
+    for (int i = 0; i < out->count; i++) {
+        struct sim_peak_buffer *last = count ? &out->rows[count - 1] : NULL, row = out->rows[i];
+        const bool alike = last && !by_name(last, &row) && last->microbatch == row.microbatch;
+        if (alike) last->bytes += row.bytes, last->layers += row.layers, last->layer = -1;
+        else out->rows[count++] = row;
+    }
+    out->count = count;
+}
+
 /* The answer's category that includes this one. */
 static enum model_category part_of(enum model_category category)
 {
@@ -398,6 +424,7 @@ void sim_close_peak(const struct sim_plan *plan, const struct sim_memory *memory
                                                   .bytes = (double)memory->reserved_bytes,
                                                   .layer = -1,
                                                   .microbatch = -1});
+    if (plan->pipeline.stages > 1) merge_chunks(out);
     if (out->count) qsort(out->rows, (size_t)out->count, sizeof *out->rows, by_bytes);
     add_up_small(arena, out);
 }
