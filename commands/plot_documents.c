@@ -273,7 +273,8 @@ enum base_status commands_scaling_document(struct commands_context *context, con
     struct topo_topology now = plan.placement->topology;
     int count = find_slices(context, &now, names, devices);
     const struct topo_mesh_request *mesh = &plan.request;
-    if (mesh->ici_mesh.count)
+    const bool is_assumed = mesh->ici_mesh.count && !g.text.values[SIM_ICI_MESH]; /* of each slice, its software's */
+    if (mesh->ici_mesh.count && !is_assumed)
         return base_fail(error, BASE_INPUT,
                          "%s: ici_mesh: a mesh of given sizes has no larger or smaller slice; "
                          "use num_partitions",
@@ -282,7 +283,7 @@ enum base_status commands_scaling_document(struct commands_context *context, con
     for (int i = 0; i < mesh->submesh_count; i++) partitions *= mesh->submesh[i];
     g.text.values[SIM_SUBMESH] =
         NULL; /* a tile that fits one slice may not fit another; T5X's table has one for each */
-    g.text.values[SIM_NUM_PARTITIONS] = base_print(context->arena, "%lld", (long long)partitions);
+    if (!is_assumed) g.text.values[SIM_NUM_PARTITIONS] = base_print(context->arena, "%lld", (long long)partitions);
     for (int s = 0; s < BASE_COUNT(series); s++)
         for (int i = 0; i < count; i++) {
             int64_t scaled = s ? batch * devices[i] / now.device_count : batch;
