@@ -298,8 +298,7 @@ static enum base_status node_mesh(const struct topo_topology *topology, int64_t 
     if (data_nodes * model_nodes != nodes)
         return base_fail(error, BASE_INPUT,
                          "num_partitions: the number of slices %d must equal the product of dcn_mesh_shape [%lld, "
-                         "%lld]: %lld partitions "
-                         "need groups of %lld of the %d nodes",
+                         "%lld]: %lld partitions take %lld nodes, which do not divide the topology's %d",
                          nodes, (long long)data_nodes, (long long)model_nodes, (long long)num_partitions,
                          (long long)model_nodes, nodes);
     int data_local = local / model_local;

@@ -147,6 +147,7 @@ enum base_status sim_software_find(const char *platform, const char *chip, const
         const char *name = field(row, "software");
         bool same = !strcmp(name, software), here = !strcmp(field(row, "platform"), platform);
         if (names.count < BASE_COUNT(names.all)) names.all[names.count++] = name;
+        for (int i = 0; i < names.modelled_count; i++) here = here && strcmp(names.modelled[i], name) != 0;
         if (here && names.modelled_count < BASE_COUNT(names.modelled)) names.modelled[names.modelled_count++] = name;
         names.has_it = names.has_it || same;
     }
