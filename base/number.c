@@ -25,6 +25,8 @@ static enum base_status no_whole_number(const char *text, const char *what, int6
 {
     struct base_error ignored;
     int64_t meant;
+    if (low == 0 && high == 1)
+        return base_fail(error, BASE_INPUT, "%s: \"%.*s\" is unknown; use 1 or 0", what, SHOWN, text);
     if (base_parse_count(text, what, low, high, &meant, &ignored) != BASE_OK)
         return base_fail(error, BASE_INPUT, "%s: \"%.*s\" is not a whole number", what, SHOWN, text);
     if (strpbrk(text, "kK") && meant % 1000 == 0 && meant <= high / 1024)

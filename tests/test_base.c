@@ -316,6 +316,15 @@ static void numbers_whole_within_bounds(struct base_arena *arena)
     }
 }
 
+static void a_switch_is_on_or_off(struct base_arena *arena)
+{
+    (void)arena;
+    struct base_error error;
+    int64_t out;
+    assert_fails(base_parse_int("true", "compile", 0, 1, &out, &error), BASE_INPUT, &error,
+                 "compile: \"true\" is unknown; use 1 or 0");
+}
+
 static void numbers_real_within_bounds(struct base_arena *arena)
 {
     (void)arena;
@@ -1538,6 +1547,7 @@ int main(int argument_count, char **arguments)
         TEST(text_writes_doubles_short_and_exact),
         TEST(text_writes_doubles_as_short_as_they_read_back),
         TEST(numbers_whole_within_bounds),
+        TEST(a_switch_is_on_or_off),
         TEST(numbers_real_within_bounds),
         TEST(numbers_real_as_strtod),
         TEST(numbers_of_bytes),
