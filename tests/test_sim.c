@@ -2165,6 +2165,9 @@ static void experts_are_over_their_axis_of_maxtext(struct base_arena *arena)
         if (detail.collectives.rows[i].kind == SIM_ALL_TO_ALL && detail.collectives.rows[i].axes == 1u << expert)
             exchanges += detail.collectives.rows[i].count;
     assert_int_equal(exchanges, 2 * 6); /* of each layer: there and back, also recomputed and of gradients */
+    text.values[SIM_MOE_DISPATCHER] = "dense", text.values[SIM_CAPACITY_FACTOR] = "1.25";
+    plan = checked(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED);
+    assert_non_null(strstr(sim_plan_idle_axes(arena, &plan), "use moe_dispatcher megablox, or fsdp"));
     struct base_error error;
     text.values[SIM_ICI_MESH] = "data=8,expert=4"; /* MaxText's meshes have fsdp always */
     assert_true(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error) == BASE_INPUT);

@@ -112,6 +112,12 @@ const char *sim_plan_idle_axes(struct base_arena *arena, const struct sim_plan *
     for (int a = 0; a < mesh->count; a++)
         if (mesh->sizes[a] > 1 && !(named.of_mesh >> a & 1)) idle |= 1u << a;
     if (!idle) return NULL;
+    if (!strcmp(plan->rules_text, "maxtext") && idle == topo_axis_bit(mesh, "expert"))
+        return base_print(arena,
+                          "maxtext's axis expert is not modelled of experts with a capacity: the %d devices along it "
+                          "are predicted to hold and compute the same; use moe_dispatcher megablox, or fsdp instead "
+                          "of expert",
+                          topo_axes_product(mesh, idle));
     const char *set = find_set(arena, mesh, &named), *axis = topo_axes_join(arena, mesh, idle, " and ");
     return base_print(
         arena, "no rule of %.60s names the mesh axis %s: the %d devices along it hold and compute the same; use %s%s",
