@@ -179,7 +179,7 @@ struct model_config {
     double norm_epsilon; /* 0: T5X's 1e-6 */
     double rope_theta, rope_local_theta; /* 0: 10000, and the same in layers with a window */
     struct model_rope_scaling rope_scaling;
-    int64_t no_rope_every; /* each so-manieth layer turns nothing; 0: none is so */
+    int64_t no_rope_every; /* every n-th layer turns nothing; 0: none is so */
     bool exact_gelu;       /* gelu by erf, not by tanh as in flax */
     int64_t rotary_dim;    /* first elements of a head that are turned; 0: all */
 };

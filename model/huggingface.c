@@ -148,7 +148,7 @@ static enum base_status window_of_types(struct reading *r, const struct base_jso
     i = 0;
     for (const struct base_json *type = types->child; type; type = type->next, i++)
         if (!strcmp(type->string, "full_attention") != (*every && (i + 1) % *every == 0))
-            return refuse(r, "layer_types", "windows in layers that are not all but each so-manieth");
+            return refuse(r, "layer_types", "windows in layers that are not all but every n-th");
     return BASE_OK;
 }
 
@@ -276,7 +276,7 @@ static enum base_status put_opt(struct reading *r)
                : refuse(r, "layer_norm_elementwise_affine", "norms without parameters");
 }
 
-/* SmolLM3: layers without rotary positions, each so-manieth. */
+/* SmolLM3: layers without rotary positions, every n-th. */
 static enum base_status put_unturned(struct reading *r)
 {
     const struct base_json *turns = model_reading_member(r->object, "no_rope_layers");
@@ -289,7 +289,7 @@ static enum base_status put_unturned(struct reading *r)
     i = 0;
     for (const struct base_json *turn = listed ? turns->child : NULL; turn; turn = turn->next)
         if (i++, turn->kind != BASE_JSON_NUMBER || (turn->number == 0) != (every && i % every == 0))
-            return refuse(r, "no_rope_layers", "layers without positions that are not each so-manieth");
+            return refuse(r, "no_rope_layers", "layers without positions that are not every n-th");
     if (every) put(r, "no_rope_every", every);
     return BASE_OK;
 }

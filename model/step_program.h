@@ -239,7 +239,7 @@ struct model_op {
     int64_t rotated; /* elements of a row that rotary positions turn: so many first, or, negative, last ones; 0: all */
     int rolls;       /* of blocks of keys: how often they were rolled */
     struct model_window {
-        int64_t keys, every;    /* that a decoder's query sees, 0: all; and all in each so-manieth layer, 0: in none */
+        int64_t keys, every;    /* that a decoder's query sees, 0: all; and all in every n-th layer, 0: in none */
         enum model_size layers; /* of its stack */
     } window;                   /* of an attention's mask */
     /* MODEL_RESHAPE: for each result dimension, the operand's dimension with the same shards (itself, its joined

@@ -71,7 +71,7 @@ enum base_status model_import_assign(struct import_shell *shell, const char *nam
         return BASE_OK;
     }
     if (shell->variable_count == MOST_VARIABLES)
-        return model_import_shell_fail(shell, 0, "more variables than are read here");
+        return model_import_shell_fail(shell, 0, "the script has too many variables");
     if (shell->variable_count == shell->variable_capacity)
         shell->variables = base_grown(shell->arena, shell->variables, shell->variable_count, &shell->variable_capacity,
                                       sizeof *shell->variables);

@@ -114,7 +114,7 @@ const char *sim_plan_idle_axes(struct base_arena *arena, const struct sim_plan *
     if (!idle) return NULL;
     if (!strcmp(plan->rules_text, "maxtext") && idle == topo_axis_bit(mesh, "expert"))
         return base_print(arena,
-                          "maxtext's axis expert is not modelled of experts with a capacity: the %d devices along it "
+                          "maxtext's axis expert is not modelled for experts with a capacity: the %d devices along it "
                           "are predicted to hold and compute the same; use moe_dispatcher megablox, or fsdp instead "
                           "of expert",
                           topo_axes_product(mesh, idle));
