@@ -151,7 +151,9 @@ enum base_status commands_read_files(struct commands_context *context, const str
                          overrides[0]);
     if (is_gin) return read_gins(context, paths, request.path_count, &lines, out, error);
     if (!request.path_count)
-        return base_fail(error, BASE_USAGE, "\"%.60s\": a FILE is missing before it", arguments->positional[0]);
+        return base_fail(error, BASE_USAGE,
+                         "\"%.60s\": a FILE is missing before it; without one, use options, as in --batch-size 8",
+                         arguments->positional[0]);
     if (from && !strcmp(from, "huggingface") && request.path_count == 1 && !request.override_count)
         return read_json_alone(context, paths[0], out, error);
     if (from) BASE_TRY(base_parse_word(from, "--from", model_import_kinds, MODEL_IMPORT_KINDS, &kind, error));
