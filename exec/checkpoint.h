@@ -123,8 +123,9 @@ enum base_status exec_manifest_read(struct base_arena *arena, const char *checkp
 enum base_status exec_manifest_write(struct base_arena *arena, const struct exec_holders *holders,
                                      const char *checkpoint, int64_t save, int64_t step, const char *data,
                                      const uint64_t *checksums, struct base_error *error);
-/* BASE_INPUT: model, or a checked optimizer or seed, differs from the plan's; the message names the difference. */
-enum { EXEC_CHECK_OPTIMIZER = 1, EXEC_CHECK_SEED = 2 };
+/* BASE_INPUT: model, or a checked optimizer, seed or scale of adapters, differs from the plan's; the message names the
+ * difference. */
+enum { EXEC_CHECK_OPTIMIZER = 1, EXEC_CHECK_SEED = 2, EXEC_CHECK_LORA_ALPHA = 4 };
 enum base_status exec_manifest_check(struct base_arena *arena, const struct exec_manifest *manifest,
                                      const struct sim_plan *plan, unsigned also, struct base_error *error);
 /* BASE_INPUT: the data, or a key that changes the training, differs from the checkpoint's, and is not in allowed

@@ -103,8 +103,9 @@ static enum base_status take_parameters(struct infer *r)
     struct exec_restoring restoring = {.path = request->restore, .evaluates = true, .warn = request->warn};
     int64_t step = 0;
     BASE_TRY(exec_home_latest(r->arena, request->transport, request->restore, &restoring.path, r->error));
-    if (request->restore) return exec_restore(r->arena, &r->machine, &restoring, &step, r->error);
-    return exec_set_initial_values(r->arena, &r->machine);
+    if (!request->restore || r->plan->options.lora_rank) /* a base has no adapters */
+        BASE_TRY(exec_set_initial_values(r->arena, &r->machine));
+    return request->restore ? exec_restore(r->arena, &r->machine, &restoring, &step, r->error) : BASE_OK;
 }
 
 /* ---- a batch ---- */

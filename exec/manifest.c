@@ -123,11 +123,31 @@ static enum base_status compare_model(struct base_arena *arena, const struct exe
     return check_model(manifest, model, error);
 }
 
+/* A key's value in the manifest's plan, or its default. */
+static const char *value_or_usual(const struct sim_plan_text *text, enum sim_key key)
+{
+    const struct sim_plan_key *row = &sim_plan_keys[key];
+    return text->values[key] ? text->values[key] : row->default_unsaid ? row->fallback : NULL;
+}
+
+/* Adapters with another alpha are another model. */
+static enum base_status check_alpha(struct base_arena *arena, const struct exec_manifest *manifest,
+                                    const struct sim_plan *plan, struct base_error *error)
+{
+    struct sim_plan_text was, is = sim_plan_filled(arena, plan);
+    BASE_TRY(sim_plan_from_json(arena, manifest->plan, &was, error));
+    const char *before = value_or_usual(&was, SIM_LORA_ALPHA), *now = value_or_usual(&is, SIM_LORA_ALPHA);
+    if (!strcmp(before, now)) return BASE_OK;
+    return base_fail(error, BASE_INPUT, "%s: lora_alpha: is %.80s there and %.80s here; use --lora-alpha %.80s",
+                     manifest->path, before, now, before);
+}
+
 enum base_status exec_manifest_check(struct base_arena *arena, const struct exec_manifest *manifest,
                                      const struct sim_plan *plan, unsigned also, struct base_error *error)
 {
     const char *optimizer = sim_plan_filled(arena, plan).values[SIM_OPTIMIZER];
     BASE_TRY(compare_model(arena, manifest, plan->config, error));
+    if (also & EXEC_CHECK_LORA_ALPHA) BASE_TRY(check_alpha(arena, manifest, plan, error));
     if ((also & EXEC_CHECK_OPTIMIZER) && strcmp(manifest->optimizer, optimizer) != 0)
         return base_fail(error, BASE_INPUT,
                          "%s: optimizer: is %.40s there and %s in the plan; its state is not the "
@@ -170,10 +190,9 @@ enum base_status exec_manifest_check_plan(struct base_arena *arena, const struct
     struct sim_plan_text was, is = sim_plan_filled(arena, plan);
     BASE_TRY(sim_plan_from_json(arena, manifest->plan, &was, error));
     for (int i = 0; i < BASE_COUNT(kept_keys); i++) {
-        const struct sim_plan_key *key = &sim_plan_keys[kept_keys[i]];
-        const char *usual = key->default_unsaid ? key->fallback : NULL, *before = was.values[kept_keys[i]],
-                   *now = is.values[kept_keys[i]];
-        BASE_TRY(check_kept(manifest, key->name, before ? before : usual, now ? now : usual, allowed, error));
+        const enum sim_key key = kept_keys[i];
+        BASE_TRY(check_kept(manifest, sim_plan_keys[key].name, value_or_usual(&was, key), value_or_usual(&is, key),
+                            allowed, error));
     }
     const char *before = manifest->data ? base_json_get(manifest->data, "content")->string : NULL;
     return check_kept(manifest, "data", before, data, allowed, error);

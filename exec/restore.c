@@ -156,14 +156,18 @@ static enum base_status read_manifest(struct restoring *r)
             "%s: is of a run without adapters; give --checkpoint another folder, and this one to --restore", how->path);
     if (how->resumes)
         BASE_TRY(exec_manifest_check_plan(r->arena, &r->manifest, r->holders.plan, how->data, how->allowed, r->error));
-    const unsigned also = (r->leaves_state ? 0 : EXEC_CHECK_OPTIMIZER) | (how->resumes ? EXEC_CHECK_SEED : 0);
+    unsigned also = r->leaves_state ? 0 : EXEC_CHECK_OPTIMIZER;
+    if (how->resumes) also |= EXEC_CHECK_SEED;
+    else if (r->holders.plan->options.lora_rank && !r->is_base) also |= EXEC_CHECK_LORA_ALPHA;
     return exec_manifest_check(r->arena, &r->manifest, r->holders.plan, also, r->error);
 }
 
 static void warn_of_unchecked(const struct restoring *r)
 {
     if (!r->how->warn || exec_rank(r->holders.transport) != 0) return;
-    if (!r->has_state && !r->how->evaluates)
+    if (r->is_base && r->how->evaluates)
+        r->how->warn(base_print(r->arena, "%s: has no adapters; they add nothing", r->how->path));
+    else if (!r->has_state && !r->how->evaluates)
         r->how->warn(base_print(r->arena, "%s: has no %s; %s afresh, at step 0", r->how->path,
                                 r->is_base ? "adapters" : "optimizer state",
                                 r->is_base ? "they and the optimizer start" : "it starts"));

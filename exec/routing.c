@@ -137,10 +137,9 @@ static void find_limits(const struct exec_machine *machine, const float *scores,
         out->excluded[g] = false;
     }
     for (int64_t left = e->groups - e->selected_groups; left > 0; left--) {
-        int64_t worst = -1;
-        for (int64_t g = 0; g < e->groups; g++)
-            if (!out->excluded[g] && (worst < 0 || values[g] <= values[worst])) worst = g;
-        if (worst < 0) return; /* NaNs: of a run that diverged */
+        int64_t worst = 0;
+        for (int64_t g = 1; g < e->groups; g++)
+            if (!out->excluded[g] && (out->excluded[worst] || values[g] <= values[worst])) worst = g;
         out->excluded[worst] = true;
     }
 }

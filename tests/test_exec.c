@@ -1256,6 +1256,23 @@ static void a_manifest_holds_a_run_to_its_plan(struct base_arena *arena)
     base_directory_remove(arena, folder);
 }
 
+/* With another alpha the same adapters are another model. */
+static void adapters_keep_their_scale(struct base_arena *arena)
+{
+    struct base_error error;
+    struct sim_plan_text text = small_plan(arena, 0, "adamw");
+    text.values[SIM_LORA_RANK] = "2";
+    const char *folder = checkpoint_of(arena, &text);
+    struct exec_request restored = {.steps = 2, .restore = base_print(arena, "%s/checkpoint_1", folder)},
+                        meant = {.steps = 1, .checkpoint = folder, .allow_changed = "lora_alpha"};
+    assert_ok(go_on(arena, &text, &restored, &error), &error);
+    text.values[SIM_LORA_ALPHA] = "16";
+    assert_ok(go_on(arena, &text, &meant, &error), &error);
+    assert_fails(go_on(arena, &text, &restored, &error), BASE_INPUT, &error,
+                 "lora_alpha: is 8 there and 16 here; use --lora-alpha 8");
+    base_directory_remove(arena, folder);
+}
+
 /* Nor may the data change, unless that is meant. */
 static void a_manifest_holds_a_run_to_its_data(struct base_arena *arena)
 {
@@ -1967,6 +1984,7 @@ static const struct test tests[] = {
     TEST(a_folder_without_a_checkpoint_is_named),
     TEST(products_by_onednn_are_blas_products),
     TEST(a_manifest_holds_a_run_to_its_plan),
+    TEST(adapters_keep_their_scale),
     TEST(a_manifest_holds_a_run_to_its_data),
     TEST(a_damaged_manifest_is_refused),
     TEST(damage_that_reads_well_is_found),

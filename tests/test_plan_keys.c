@@ -57,6 +57,7 @@ static struct sim_plan_text another_value(struct base_arena *arena, struct sim_p
         text.values[SIM_TOPOLOGY] = "h100:1x4", text.values[SIM_SOFTWARE] = "deepspeed";
         text.values[SIM_RULES] = "data_only"; /* without overlap, unless it is said */
     }
+    if (key == SIM_LORA_ALPHA) text.values[SIM_LORA_RANK] = "4";
     if (key == SIM_CUDA_GRAPHS) {
         text.values[SIM_TOPOLOGY] = "h100:1x4", text.values[SIM_SOFTWARE] = "megatron";
         text.values[SIM_SOFTWARE_VERSION] = "Megatron-Bridge", text.values[key] = "attn moe_router";
@@ -236,6 +237,8 @@ static void switches_are_of_software_that_has_them(struct base_arena *arena)
         {"torchtitan", NULL, NULL, SIM_GRADIENT_DTYPE, "bfloat16", "leaves no choice"},
         {"fsdp", NULL, NULL, SIM_GRADIENT_DTYPE, "bfloat16", NULL},
         {"megatron", "data", "0", SIM_GRADIENT_DTYPE, "bfloat16", NULL},
+        {"fsdp", NULL, NULL, SIM_REDUCE_BUCKET_SIZE, "1000000", "is DeepSpeed's"},
+        {"fsdp", NULL, NULL, SIM_LORA_ALPHA, "8", "use lora_rank"},
     };
     struct sim_cache *cache = sim_cache_new(arena);
     for (int i = 0; i < BASE_COUNT(rows); i++) {

@@ -283,6 +283,8 @@ enum base_status sim_plan_read_keys(struct base_arena *arena, const struct sim_p
     plan->says_learning_rate = sim_key_is_given(text, SIM_LEARNING_RATE);
     BASE_TRY(sim_plan_take_overlaps(text, plan, error));
     BASE_TRY(sim_plan_take_zero(text, plan, error));
+    if (sim_key_is_given(text, SIM_LORA_ALPHA) && !plan->options.lora_rank)
+        return base_fail(error, BASE_INPUT, "lora_alpha: scales adapters; use lora_rank, or leave it out");
     BASE_TRY(sim_plan_read_graphs(arena, text->values[SIM_CUDA_GRAPHS], plan, error));
     if (sim_has_learnt_bias_of_scores(plan)) plan->options.flash_attention = false;
     BASE_TRY(read_normalizing_factor(text->values[SIM_LOSS_NORMALIZING_FACTOR], plan, error));
