@@ -282,7 +282,8 @@ static enum base_status put_unturned(struct reading *r)
     const struct base_json *turns = model_reading_member(r->object, "no_rope_layers");
     int64_t every, i = 0;
     BASE_TRY(model_reading_number(r, "no_rope_layer_interval", 4, &every));
-    const bool listed = turns && turns->kind == BASE_JSON_ARRAY && turns->child;
+    if (turns && turns->kind != BASE_JSON_ARRAY) return refuse(r, "no_rope_layers", "other than a list");
+    const bool listed = turns && turns->child;
     if (listed) every = 0;
     for (const struct base_json *turn = listed ? turns->child : NULL; turn; turn = turn->next)
         if (i++, !every && turn->kind == BASE_JSON_NUMBER && turn->number == 0) every = i;

@@ -126,7 +126,7 @@ static enum base_status put_scaling(struct reading *r, const struct base_json *a
     base_putf(&r->line, "rope_scaling=%s,", kind);
     put_number(r, "rope_factor", factor);
     if (!yarn && !llama) return BASE_OK;
-    put(r, "rope_length", (int64_t)length);
+    base_putf(&r->line, "rope_length=%.0f,", floor(length));
     put_number(r, "rope_slow", slow);
     put_number(r, "rope_fast", fast);
     return yarn ? put_yarn(r, factor, scores) : BASE_OK;

@@ -96,6 +96,9 @@ static void configs_that_are_not_modelled_are_told_by_name(struct base_arena *ar
         {"{" LLAMA ",\"partial_rotary_factor\":-0.5}", "partial_rotary_factor: is -0.5"},
         {"{" LLAMA ",\"partial_rotary_factor\":1e300}", "partial_rotary_factor|rotary_pct: is above 1"},
         {"{" LLAMA ",\"rope_scaling\":7}", "rope_scaling: is no object"},
+        {"{\"model_type\":\"smollm3\",\"vocab_size\":64,\"hidden_size\":8,\"intermediate_size\":16,"
+         "\"num_hidden_layers\":4,\"num_attention_heads\":2,\"no_rope_layers\":7}",
+         "no_rope_layers: other than a list"},
         {"{" LLAMA ",\"rope_parameters\":{\"full_attention\":7}}", "full_attention: is no object"},
         {"{\"model_type\":\"t5\",\"d_model\":8,\"d_kv\":4,\"d_ff\":16,\"num_heads\":2,\"vocab_size\":64,"
          "\"num_layers\":2,\"relative_attention_num_buckets\":16}",
@@ -160,14 +163,25 @@ static void numbers_are_those_of_transformers(struct base_arena *arena)
 static void configs_with_random_values_parse_or_are_refused(struct base_arena *arena)
 {
     static const char *const values[] = {"0", "-1", "1e9", "1e308", "null", "true", "[]", "{}", "\"x\"", "3"},
-                             *const keys[] = {"head_dim",       "num_key_value_heads",   "sliding_window",
-                                              "layer_types",    "num_experts",           "num_experts_per_tok",
-                                              "kv_lora_rank",   "mlp_only_layers",       "decoder_sparse_step",
-                                              "rope_theta",     "rope_scaling",          "partial_rotary_factor",
-                                              "logits_scaling", "attn_logit_softcapping"};
+                             *const keys[] = {"head_dim",
+                                              "num_key_value_heads",
+                                              "sliding_window",
+                                              "layer_types",
+                                              "num_experts",
+                                              "num_experts_per_tok",
+                                              "kv_lora_rank",
+                                              "mlp_only_layers",
+                                              "decoder_sparse_step",
+                                              "rope_theta",
+                                              "rope_scaling",
+                                              "partial_rotary_factor",
+                                              "logits_scaling",
+                                              "attn_logit_softcapping",
+                                              "original_max_position_embeddings"};
     for (int i = 0; i < BASE_COUNT(keys); i++)
         for (int j = 0; j < BASE_COUNT(values); j++) {
-            const char *text = base_print(arena, "{" LLAMA ",\"%s\":%s}", keys[i], values[j]), *line;
+            const char *scaled = strstr(keys[i], "position") ? ",\"rope_scaling\":{\"rope_type\":\"yarn\"}" : "",
+                       *text = base_print(arena, "{" LLAMA "%s,\"%s\":%s}", scaled, keys[i], values[j]), *line;
             struct model_config config;
             struct base_error error;
             TEST_ROW("%s", text);
