@@ -2169,6 +2169,7 @@ static void experts_are_over_their_axis_of_maxtext(struct base_arena *arena)
     plan = checked(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED);
     assert_non_null(strstr(sim_plan_idle_axes(arena, &plan), "use moe_dispatcher megablox, or fsdp"));
     struct base_error error;
+    text.values[SIM_MOE_DISPATCHER] = text.values[SIM_CAPACITY_FACTOR] = NULL;
     text.values[SIM_ICI_MESH] = "data=8,expert=4"; /* MaxText's meshes have fsdp always */
     assert_true(sim_plan_check(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error) == BASE_INPUT);
     assert_non_null(strstr(error.text, "its axes are data and expert; add fsdp=1 and tensor=1 to ici_mesh"));
