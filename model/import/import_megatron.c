@@ -165,12 +165,17 @@ static enum base_status put_mlp(struct import_draft *draft)
 /* "([0]*3+[1]*58)": layers without experts before the others. */
 static void put_dense_layers(struct import_draft *draft)
 {
-    static const char form[] = "([0]*";
+    static const char form[] = "([0]*", then[] = "+[1]*", digits[] = "0123456789";
     const struct import_slot *slot = model_import_slot(draft, ".dense_layers");
-    const size_t start = sizeof form - 1, length = slot ? strspn(slot->value + start, "0123456789") : 0;
-    if (slot && !strncmp(slot->value, form, start) && !strncmp(slot->value + start + length, "+[1]", 4))
-        model_import_put(draft, "model.first_dense_layers", base_copy_bytes(draft->arena, slot->value + start, length));
-    else if (slot)
+    if (!slot) return;
+    const bool begins = !strncmp(slot->value, form, strlen(form));
+    const char *count = slot->value + (begins ? strlen(form) : 0), *rest = count + strspn(count, digits);
+    const size_t length = (size_t)(rest - count);
+    const bool goes_on = begins && length && !strncmp(rest, then, strlen(then));
+    if (goes_on) rest += strlen(then), rest += strspn(rest, digits);
+    if (goes_on && !strcmp(rest, ")"))
+        model_import_put(draft, "model.first_dense_layers", base_copy_bytes(draft->arena, count, length));
+    else
         model_import_warn(draft, slot->place, "moe_layer_freq = %.60s changes the answer and is not modelled",
                           slot->value);
 }

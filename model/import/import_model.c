@@ -55,6 +55,12 @@ static enum base_status put_latent(struct import_draft *draft)
 
 static const char *const needed[] = {"emb_dim", "num_heads", "num_layers", "vocab_size"};
 
+/* Keys that software ignores in a model without experts. */
+static bool is_of_experts(const char *name)
+{
+    return strstr(name, "expert") || strstr(name, "router") || !strcmp(name, "first_dense_layers");
+}
+
 static enum base_status put_line(struct import_draft *draft)
 {
     const char *file = draft->settings.count ? draft->settings.items[0].place.file : "";
@@ -67,15 +73,16 @@ static enum base_status put_line(struct import_draft *draft)
                              needed[i]);
     BASE_TRY(put_latent(draft));
     BASE_TRY(find_defaults(draft));
-    /* Latent attention is known for scanned layers alone. */
-    const bool scans = size_of(draft, "kv_lora_rank") || !strcmp(draft->kind, "maxtext") ||
-                       !strcmp(draft->kind, "easylm") || !strcmp(draft->kind, "axlearn");
-    base_put(&line, scans ? "scalable_decoder_only:" : "decoder_only:");
     const bool routes = size_of(draft, "num_experts") != NULL;
+    /* Latent attention and dense layers before experts are known for scanned layers alone. */
+    const bool scans = size_of(draft, "kv_lora_rank") || (routes && size_of(draft, "first_dense_layers")) ||
+                       !strcmp(draft->kind, "maxtext") || !strcmp(draft->kind, "easylm") ||
+                       !strcmp(draft->kind, "axlearn");
+    base_put(&line, scans ? "scalable_decoder_only:" : "decoder_only:");
     const char *name;
     for (int i = 0, any = 0; (name = model_config_key_name(i)) != NULL; i++) {
         const char *value = size_of(draft, name);
-        if (value && (routes || !strstr(name, "expert"))) base_putf(&line, "%s%s=%.80s", any++ ? "," : "", name, value);
+        if (value && (routes || !is_of_experts(name))) base_putf(&line, "%s%s=%.80s", any++ ? "," : "", name, value);
     }
     if (model_config_parse(draft->arena, line.data, &config, draft->error) != BASE_OK)
         return base_fail_in(draft->error, "%.300s: the model", file);
