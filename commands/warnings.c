@@ -54,35 +54,12 @@ void commands_warn_of_version(struct commands_context *context, struct base_aren
     if (sim_version_unknown(arena, text, &unknown, &broken) == BASE_OK && unknown) commands_warn(context, unknown);
 }
 
-/* MaxText's buffers of rows that came from other devices hold as many as could come (ragged_buffer_factor -1): three of
- * them, as wide as experts are, stand at the peak of Mixtral 8x7B on v5p-64. */
-static const char *uncounted_rows(struct base_arena *arena, const struct sim_plan *plan)
-{
-    enum { BUFFERS = 3, GIB_SHIFT = 30 };
-    const struct topo_axes *axes = &plan->placement->axes;
-    const struct model_experts *e = &plan->config->experts;
-    const int at = topo_axis_named(axes, "expert");
-    if (strcmp(plan->software, "maxtext") != 0 || at < 0 || !plan->options.sorts_tokens || !e->selected) return NULL;
-    const double times = fmin((double)axes->sizes[at], (double)e->count / (double)e->selected),
-                 tokens = (double)plan->batch_size * (double)plan->targets_length / (double)plan->num_microbatches /
-                          (double)topo_axes_product(axes, ~0u),
-                 bytes = (times - 1) * BUFFERS * tokens * (double)e->selected * (double)e->mlp_dim *
-                         (double)model_dtype_bytes(MODEL_BFLOAT16);
-    if (times <= 1) return NULL;
-    return base_print(arena,
-                      "memory: MaxText's buffers for rows from other devices have room for %.4g times the mean "
-                      "(ragged_buffer_factor -1), which is not counted: about %.3g GiB more",
-                      times, bytes / (double)(1 << GIB_SHIFT));
-}
-
 void commands_warn_of_untold(struct commands_context *context, struct base_arena *arena, const struct sim_plan *plan)
 {
     const char *untold[REPORTS_MOST_UNTOLD];
     const int count = reports_untold(arena, plan, untold);
     const char *idle = sim_plan_idle_axes(arena, plan);
     const char *unjoined = topo_unjoined_hosts(arena, &plan->placement->topology);
-    const char *uncounted = uncounted_rows(arena, plan);
-    if (uncounted) commands_warn(context, uncounted);
     if (idle) commands_warn(context, idle);
     if (unjoined) commands_warn(context, unjoined);
     for (int i = 0; i < count; i++) commands_warn(context, untold[i]);
@@ -180,7 +157,7 @@ void commands_warn_of_unrun(struct commands_context *context, const char *member
 {
     if (context->computes && *members)
         commands_warn(context, base_print(context->arena,
-                                          "the config.json's %.90s: not computed here, so that losses are those of a "
+                                          "the config.json's %.95s: not computed here, so that losses are those of a "
                                           "model without",
                                           members));
 }

@@ -54,7 +54,10 @@ void model_huggingface_unrun(const struct base_json *object, char *out, size_t s
             (rows[i].unless == SET && found->kind != BASE_JSON_TRUE) ||
             (rows[i].unless == NOT_SET && found->kind != BASE_JSON_FALSE))
             continue;
-        if (used + strlen(rows[i].name) + 3 > size) return;
+        if (used + strlen(rows[i].name) + sizeof ", , …" > size) {
+            snprintf(out + used, size - used, ", …");
+            return;
+        }
         used += (size_t)snprintf(out + used, size - used, "%s%s", used ? ", " : "", rows[i].name);
     }
 }

@@ -2165,6 +2165,15 @@ static void experts_are_over_their_axis_of_maxtext(struct base_arena *arena)
         if (detail.collectives.rows[i].kind == SIM_ALL_TO_ALL && detail.collectives.rows[i].axes == 1u << expert)
             exchanges += detail.collectives.rows[i].count;
     assert_int_equal(exchanges, 2 * 6); /* of each layer: there and back, also recomputed and of gradients */
+    /* 128 x 4096 / 32 tokens a device, twice each; three buffers of 14336 in two bytes, for 3 times the mean more */
+    const double ragged_bytes = 16384.0 * 2 * 14336 * 2 * 3 * 3;
+    text.values[SIM_ICI_MESH] = "fsdp=32";
+    plan = checked(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED);
+    const int64_t before_bytes = prediction.memory.temporary_bytes;
+    collectives_of(cache, arena, &plan, &prediction);
+    assert_true((double)(before_bytes - prediction.memory.temporary_bytes) > 0.5 * ragged_bytes);
+    assert_true((double)before_bytes > ragged_bytes);
+    text.values[SIM_ICI_MESH] = "fsdp=8,expert=4";
     text.values[SIM_MOE_DISPATCHER] = "dense", text.values[SIM_CAPACITY_FACTOR] = "1.25";
     plan = checked(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED);
     assert_non_null(strstr(sim_plan_idle_axes(arena, &plan), "use moe_dispatcher megablox, or fsdp"));

@@ -438,6 +438,8 @@ double sim_attention_frac(const struct sim_cost_context *p, const struct sim_pri
 double sim_attention_rate_frac(const struct sim_cost_context *p, enum sim_attention_part part);
 double sim_attention_product_flop(const struct sim_profile *profile, const struct sim_product *of);
 
+/* Adds a row if it has bytes. arena: the detail's. */
+void sim_add_peak_buffer(struct base_arena *arena, struct sim_peak_buffers *out, const struct sim_peak_buffer *row);
 /* peak_buffers.c: buffers alive at the peak of a layout, or (NULL) in program order, if the detail asks for them. When
  * closed, the rows add up. in_flight: microbatches of a pipeline stage; the rows hold one. */
 void sim_list_peak(const struct sim_cost_context *p, const struct sim_sharded *sharded,

@@ -1,6 +1,6 @@
 /* The peak explained: buffers alive at the peak, their sizes and reasons. Walks the events of a program again, value by
  * value. */
-#include "sim/cost/peak_buffers.h"
+#include "sim/cost/cost.h"
 
 #include <math.h>
 #include <stdlib.h>

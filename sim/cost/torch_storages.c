@@ -1,5 +1,5 @@
 /* Storages of a replayed PyTorch step: live bytes by category, and their maximum. */
-#include "sim/cost/peak_buffers.h"
+#include "sim/cost/cost.h"
 #include "sim/cost/torch_step.h"
 
 #include <string.h>

@@ -8,5 +8,7 @@
  * inputs of the layout share it. */
 void sim_price_compiled(struct sim_cache *cache, const struct sim_program *program, struct sim_cost_context *p,
                         struct sim_detail *detail, double persistent_bytes[MODEL_CATEGORY_COUNT]);
+/* Buffers of MaxText's sorted rows beyond the mean load, of a device; 0: none */
+double sim_ragged_rows_bytes(const struct sim_plan *plan);
 
 #endif

@@ -36,7 +36,7 @@ static void price_liveness(struct sim_cost_context *p, const struct sim_sharded 
                            struct sim_priced *out)
 {
     sim_list_peak(p, sharded, NULL, detail);
-    double held_bytes = sim_torch_held_bytes(p),
+    double held_bytes = sim_torch_held_bytes(p) + sim_ragged_rows_bytes(p->plan),
            alive_bytes = p->peak.holding.total_bytes + held_bytes + p->placement->profile.constants[SIM_RESERVED_BYTES];
     sim_price_persistent(p, out->persistent_bytes);
     for (int c = 0; c < MODEL_CATEGORY_COUNT; c++) alive_bytes += out->persistent_bytes[c];
