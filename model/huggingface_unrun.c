@@ -41,23 +41,28 @@ static bool scales_otherwise(const struct base_json *object)
     return !held;
 }
 
+/* False: a buffer without room for the name gets "…" instead. */
+static bool put_name(char *out, size_t size, const char *name)
+{
+    const size_t used = strlen(out), more = (used ? strlen(", ") : 0) + strlen(name);
+    const bool has_room = used + more + sizeof ", …" <= size;
+    if (has_room) snprintf(out + used, size - used, "%s%s", used ? ", " : "", name);
+    else if (used && used + sizeof ", …" <= size) snprintf(out + used, size - used, ", …");
+    return has_room;
+}
+
 void model_huggingface_unrun(const struct base_json *object, char *out, size_t size)
 {
     const struct base_json *text = base_json_get(object, "text_config");
-    size_t used = 0;
     if (text && text->kind == BASE_JSON_OBJECT) object = text;
     *out = '\0';
-    if (scales_otherwise(object)) used += (size_t)snprintf(out, size, "rope_scaling");
+    if (scales_otherwise(object) && !put_name(out, size, "rope_scaling")) return;
     for (int i = 0; i < BASE_COUNT(rows); i++) {
         const struct base_json *found = base_json_get(object, rows[i].name);
         if (!found || (rows[i].unless == NOT_ZERO && (found->kind != BASE_JSON_NUMBER || found->number == 0)) ||
             (rows[i].unless == SET && found->kind != BASE_JSON_TRUE) ||
             (rows[i].unless == NOT_SET && found->kind != BASE_JSON_FALSE))
             continue;
-        if (used + strlen(rows[i].name) + sizeof ", , …" > size) {
-            snprintf(out + used, size - used, ", …");
-            return;
-        }
-        used += (size_t)snprintf(out + used, size - used, "%s%s", used ? ", " : "", rows[i].name);
+        if (!put_name(out, size, rows[i].name)) return;
     }
 }

@@ -201,7 +201,10 @@ static void what_no_run_computes_is_named(struct base_arena *arena)
          ""},
         {"{\"model_type\":\"gpt2\",\"scale_attn_weights\":false,\"output_router_logits\":true}",
          "output_router_logits, scale_attn_weights"},
-        {"{\"text_config\":{\"model_type\":\"llama\",\"attention_dropout\":0.5}}", "attention_dropout"}};
+        {"{\"text_config\":{\"model_type\":\"llama\",\"attention_dropout\":0.5}}", "attention_dropout"},
+        {"{\"attn_pdrop\":1,\"resid_pdrop\":1,\"residual_dropout\":1,\"embd_pdrop\":1,\"embedding_dropout\":1,"
+         "\"hidden_dropout\":1,\"activation_dropout\":1,\"dropout\":1}",
+         "attn_pdrop, resid_pdrop, residual_dropout, embd_pdrop, embedding_dropout, hidden_dropout, …"}};
     for (int i = 0; i < BASE_COUNT(rows); i++) {
         char named[96], short_of_room[8];
         TEST_ROW("%s", rows[i][0]);
