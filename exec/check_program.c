@@ -73,12 +73,14 @@ static enum base_status check_compute(const struct exec_machine *machine, const 
     for (int device = machine->first_device; device < machine->end_device; device++) {
         struct exec_space space;
         bool renames = op->op->kind == MODEL_RESHAPE && op->op->function == MODEL_NO_FUNCTION,
-             moves = op->op->kind == MODEL_SLICE || (op->op->kind == MODEL_RESHAPE && !renames && !sim_routes(op->op));
+             pads = model_function_is(function, MODEL_IS_PADDING),
+             moves = op->op->kind == MODEL_SLICE ||
+                     (op->op->kind == MODEL_RESHAPE && !renames && !pads && !sim_routes(op->op));
         if (renames && !(is_same_part(machine, op, device) && divides_evenly(machine, op)))
             return refuse(machine, op, "a joined dimension is split inside a head");
-        if (moves && !exec_can_move(machine, op, device))
+        if ((moves && !exec_can_move(machine, op, device)) || (pads && !exec_can_pad(machine, op, device)))
             return refuse(machine, op, "a device needs heads or sequences that it lacks");
-        if (renames || moves) continue;
+        if (renames || moves || pads) continue;
         exec_space_of(machine, op, device, &space);
         for (int i = 0; i < op->input_count; i++)
             if (!holds(machine, op, i, &space, device))

@@ -31,6 +31,7 @@ static void run_kernel(struct exec_machine *machine, int kernel, int device)
     case MODEL_RESHAPE:
         if (op->op->function == MODEL_ROLLED_TOKENS) exec_roll_tokens(machine, op, device);
         else if (sim_routes(op->op)) exec_route(machine, op, device);
+        else if (model_function_is(op->op->function, MODEL_IS_PADDING)) exec_pad(machine, op, device);
         else exec_move(machine, op, device);
         return;
     case MODEL_REDUCE:

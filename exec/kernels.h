@@ -25,6 +25,9 @@ void exec_join_keys(struct exec_machine *machine, const struct sim_op *op, int d
 void exec_scale(struct exec_machine *machine, const struct sim_op *op, int device);
 void exec_move(struct exec_machine *machine, const struct sim_op *op,
                int device); /* movement.c: slices, repeated heads */
+/* movement.c: rows of tokens as groups with zeros behind them, and back */
+void exec_pad(struct exec_machine *machine, const struct sim_op *op, int device);
+bool exec_can_pad(const struct exec_machine *machine, const struct sim_op *op, int device);
 void exec_roll_tokens(const struct exec_machine *machine, const struct sim_op *op, int device); /* blocks.c */
 void exec_route(struct exec_machine *machine, const struct sim_op *op, int device);             /* routing.c */
 void exec_permute(struct exec_machine *machine, const struct sim_op *op, int device);           /* sorted_rows.c */

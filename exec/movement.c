@@ -142,6 +142,70 @@ void exec_move(struct exec_machine *machine, const struct sim_op *op, int device
     } while (next_element(&m));
 }
 
+/* ---- zeros behind rows of tokens ---- */
+
+/* Both sides as one line of tokens, zeros included: how many of it each row or group has. */
+struct refit {
+    int64_t from, to;
+    int64_t length; /* of a row or group of the operand, without zeros */
+    int64_t count;  /* of these */
+};
+
+static struct refit refit_of(const struct exec_machine *machine, const struct sim_op *op)
+{
+    const char *in = op->op->input_labels[0], *out = op->op->output_labels;
+    const int64_t in_count = whole_size(machine, in[0]), in_length = whole_size(machine, in[1]),
+                  out_count = whole_size(machine, out[0]), out_length = whole_size(machine, out[1]);
+    switch (op->op->function) {
+    case MODEL_PAD_LENGTH: return (struct refit){out_count * out_length / in_count, out_length, in_length, in_count};
+    case MODEL_CUT_LENGTH: return (struct refit){in_length, in_count * in_length / out_count, in_length, in_count};
+    default: return (struct refit){in_length, out_length, in_length, in_count};
+    }
+}
+
+/* Where the operand has the token, in its device's part; false: it is a zero. */
+static bool source_of(const struct move *m, const struct refit *r, const char *in, int64_t token, int64_t *offset)
+{
+    const struct exec_range *major = exec_space_range(&m->space, in[0]), *minor = exec_space_range(&m->space, in[1]);
+    const int64_t row = token / r->from, at = token % r->from;
+    *offset = (row - major->start) * exec_stride(&m->from, in[0]) + (at - minor->start) * exec_stride(&m->from, in[1]);
+    return row < r->count && at < r->length;
+}
+
+/* The device has each of its result's tokens: those from the first to the last, of whole rows or groups. */
+bool exec_can_pad(const struct exec_machine *machine, const struct sim_op *op, int device)
+{
+    struct move m;
+    const char *in = op->op->input_labels[0], *out = op->op->output_labels;
+    const struct refit r = refit_of(machine, op);
+    plan_move(machine, op, device, &m);
+    if (is_empty(&m, out)) return true;
+    const struct exec_range *made = exec_space_range(&m.space, out[0]), *had = exec_space_range(&m.space, in[0]);
+    int64_t last = ((made->start + made->valid) * r.to - 1) / r.from;
+    if (last >= r.count) last = r.count - 1;
+    return exec_space_range(&m.space, in[1])->valid == whole_size(machine, in[1]) &&
+           made->start * r.to / r.from >= had->start && last < had->start + had->valid;
+}
+
+void exec_pad(struct exec_machine *machine, const struct sim_op *op, int device)
+{
+    struct move m;
+    const char *in = op->op->input_labels[0], *out = op->op->output_labels;
+    const struct refit r = refit_of(machine, op);
+    plan_move(machine, op, device, &m);
+    if (is_empty(&m, out)) return;
+    bind_views(machine, op, device, &m);
+    const struct exec_range *major = exec_space_range(&m.space, out[0]), *minor = exec_space_range(&m.space, out[1]);
+    const int64_t bytes = model_dtype_bytes(m.to.dtype);
+    do {
+        int64_t from, to = result_offset(&m);
+        const int64_t token = (major->start + m.index[0]) * r.to + minor->start + m.index[1];
+        if (source_of(&m, &r, in, token, &from))
+            copy_element(&m, from + m.index[2] * exec_stride(&m.from, out[2]), to);
+        else memset(m.to.at + to * bytes, 0, (size_t)bytes);
+    } while (next_element(&m));
+}
+
 /* ---- keys of latent attention ---- */
 
 /* Copies between a head's key, its own part or the one that all heads have, and an array of that part, which has a

@@ -149,7 +149,14 @@ static void transpose_reshape(struct builder_pass *pass, const struct model_op *
     if (model_builder_get(pass->builder, op->inputs[0])->frozen) return;
     char labels[1][MODEL_MAX_RANK + 1];
     memcpy(labels[0], op->output_labels, sizeof labels[0]);
-    enum model_function function = op->function == MODEL_REPEAT ? MODEL_REPEAT_GRAD : MODEL_NO_FUNCTION;
+    static const enum model_function pairs[][2] = {{MODEL_REPEAT, MODEL_REPEAT_GRAD},
+                                                   {MODEL_PAD_LENGTH, MODEL_CUT_LENGTH},
+                                                   {MODEL_CUT_LENGTH, MODEL_PAD_LENGTH},
+                                                   {MODEL_PAD_BATCH, MODEL_CUT_BATCH},
+                                                   {MODEL_CUT_BATCH, MODEL_PAD_BATCH}};
+    enum model_function function = MODEL_NO_FUNCTION;
+    for (int i = 0; i < BASE_COUNT(pairs); i++)
+        if (pairs[i][0] == op->function) function = pairs[i][1];
     int part = emit(pass, op, MODEL_RESHAPE, function, &cotangent, (const char(*)[MODEL_MAX_RANK + 1]) labels, 1,
                     op->inputs[0], op->input_labels[0], " gradient");
     model_builder_contribute(pass, op->inputs[0], part);

@@ -103,7 +103,7 @@ void model_builder_map_reshape(const struct model_program *program, struct model
     for (int d = 0; to[d]; d++) {
         const char *same = strchr(from, to[d]);
         op->reshaped_from[d] = same ? (signed char)(same - from) : -1;
-        for (int i = 0; from[i] && op->reshaped_from[d] < 0; i++)
+        for (int i = 0; from[i] && op->reshaped_from[d] < 0 && !model_function_is(op->function, MODEL_IS_OF_WHOLE); i++)
             if (carries(program, from[i], to[d]) && !strchr(to, from[i])) op->reshaped_from[d] = (signed char)i;
     }
 }

@@ -245,12 +245,25 @@ static int expert_mlps(struct builder *builder, const struct letters *l, int inp
 
 /* ---- the layer ---- */
 
-/* Rows of tokens as groups: groups consist of whole rows, or rows of whole groups. */
-static int grouped_tokens(struct builder *builder, const struct letters *l, int x)
+/* Rows of tokens as groups: groups consist of whole rows, or rows of whole groups, maybe behind zeros. */
+static int grouped_tokens(struct builder *builder, const struct letters *l, int x, enum model_stack_kind of)
 {
-    int grouped = apply(builder, l, MODEL_RESHAPE, MODEL_NO_FUNCTION, "mlp/grouped", "bqe->GTe", builder->dtype,
+    static const enum model_function functions[] = {MODEL_NO_FUNCTION, MODEL_PAD_LENGTH, MODEL_PAD_BATCH};
+    const enum model_function pads = functions[builder->options.expert_padding[of]];
+    int grouped = apply(builder, l, MODEL_RESHAPE, pads, "mlp/grouped", "bqe->GTe", builder->dtype,
                         MODEL_ROLE_PROJECTION, x, -1, -1);
     return constrained_to(builder, grouped, groups_axis(builder), MODEL_AXIS_LENGTH, MODEL_AXIS_EMBED, MODEL_NO_AXIS);
+}
+
+/* Groups as rows again, without their zeros. */
+static int ungrouped_tokens(struct builder *builder, const struct letters *l, int groups, enum model_dtype dtype,
+                            enum model_stack_kind of)
+{
+    static const enum model_function functions[] = {MODEL_NO_FUNCTION, MODEL_CUT_LENGTH, MODEL_CUT_BATCH};
+    const enum model_function cuts = functions[builder->options.expert_padding[of]];
+    int rows = apply(builder, l, MODEL_RESHAPE, cuts, "mlp/ungrouped", "GTe->bqe", dtype, MODEL_ROLE_PROJECTION, groups,
+                     -1, -1);
+    return constrained_to(builder, rows, MODEL_AXIS_BATCH, MODEL_AXIS_LENGTH, MODEL_AXIS_EMBED, MODEL_NO_AXIS);
 }
 
 /* An additional MLP for all tokens. */
@@ -316,14 +329,11 @@ static int experts(struct builder *builder, int x, char length, enum model_stack
     const struct letters letters = letters_of(length, of), *l = &letters;
     bool tokens = tokens_choose(builder, of);
     const enum model_dtype weights = tokens ? MODEL_FLOAT32 : builder->dtype;
-    int grouped = grouped_tokens(builder, l, x);
+    int grouped = grouped_tokens(builder, l, x, of);
     int softmax = probabilities(builder, l, router_logits(builder, l, grouped));
     if (builder->options.sorts_tokens) {
         int sorted = sorted_experts(builder, l, grouped, balanced(builder, l, softmax));
-        int out = apply(builder, l, MODEL_RESHAPE, MODEL_NO_FUNCTION, "mlp/ungrouped", "GTe->bqe", builder->dtype,
-                        MODEL_ROLE_PROJECTION, sorted, -1, -1);
-        constrained_to(builder, out, MODEL_AXIS_BATCH, MODEL_AXIS_LENGTH, MODEL_AXIS_EMBED, MODEL_NO_AXIS);
-        return with_shared_expert(builder, l, x, out);
+        return with_shared_expert(builder, l, x, ungrouped_tokens(builder, l, sorted, builder->dtype, of));
     }
     int places = apply(builder, l, MODEL_RESHAPE, routing(builder, of), "mlp/router/places", "GTx->GTxC",
                        builder->dtype, MODEL_ROLE_SOFTMAX, softmax, -1, -1);
@@ -338,10 +348,7 @@ static int experts(struct builder *builder, int x, char length, enum model_stack
     int wide = builder_in_dtype(builder, "mlp/expert/returned", outputs, spelled(builder, "GxCe->GxCe", l), weights);
     int combined = builder_contract(builder, "mlp/combined", spelled(builder, "GxCe,GTxC->GTe", l), NULL, weights,
                                     MODEL_ROLE_PROJECTION, wide, combination);
-    int rows = apply(builder, l, MODEL_RESHAPE, MODEL_NO_FUNCTION, "mlp/ungrouped", "GTe->bqe", weights,
-                     MODEL_ROLE_PROJECTION, combined, -1, -1);
-    constrained_to(builder, rows, MODEL_AXIS_BATCH, MODEL_AXIS_LENGTH, MODEL_AXIS_EMBED, MODEL_NO_AXIS);
-    return with_shared_expert(builder, l, x, rows);
+    return with_shared_expert(builder, l, x, ungrouped_tokens(builder, l, combined, weights, of));
 }
 
 int model_builder_experts(struct builder *builder, int x, char length, enum model_stack_kind of)

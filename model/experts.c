@@ -60,6 +60,27 @@ static int64_t greatest_divisor(int64_t a, int64_t b)
     return a;
 }
 
+enum model_padding model_expert_padding(int64_t rows, int64_t length, int64_t partitions, int64_t *tokens)
+{
+    const int64_t row_step = partitions / greatest_divisor(length, partitions),
+                  length_step = partitions / greatest_divisor(rows, partitions),
+                  by_rows = base_ceil_div(rows, row_step) * row_step * length,
+                  by_length = base_ceil_div(length, length_step) * length_step * rows;
+    *tokens = by_rows < by_length ? by_rows : by_length;
+    if (*tokens == rows * length) return MODEL_PADS_NOTHING;
+    return by_rows < by_length ? MODEL_PADS_BATCH : MODEL_PADS_LENGTH;
+}
+
+/* Tokens with more rows are a multiple of the rows only if more positions are no more. */
+enum model_padding model_padding_of(const int64_t *sizes, enum model_stack_kind stack)
+{
+    const bool encoder = stack == MODEL_ENCODER_STACK;
+    const int64_t *groups = &sizes[encoder ? MODEL_ENCODER_GROUPS : MODEL_DECODER_GROUPS], rows = sizes[MODEL_BATCH],
+                  length = sizes[encoder ? MODEL_INPUTS_LENGTH : MODEL_TARGETS_LENGTH], tokens = groups[0] * groups[1];
+    if (!tokens || tokens == rows * length) return MODEL_PADS_NOTHING;
+    return tokens % rows ? MODEL_PADS_BATCH : MODEL_PADS_LENGTH;
+}
+
 /* group_tokens and capacity follow the groups in enum model_size. */
 static enum base_status size_stack(const struct model_config *config, const struct model_expert_plan *plan,
                                    enum model_stack_kind stack, int64_t *sizes, struct base_error *error)
@@ -68,14 +89,8 @@ static enum base_status size_stack(const struct model_config *config, const stru
     const struct model_experts *e = &config->experts;
     int64_t rows = sizes[MODEL_BATCH], length = sizes[encoder ? MODEL_INPUTS_LENGTH : MODEL_TARGETS_LENGTH],
             replicas = plan->device_count / (plan->expert_partitions * plan->model_partitions);
-    int64_t partitions = (replicas > 1 ? replicas : 1) * e->count, tokens = rows * length;
-    if (tokens % partitions != 0)
-        return base_fail(error, BASE_INPUT,
-                         "batch_size: %lld rows of %lld tokens at once do not divide by %lld, the replicas of the "
-                         "experts times the experts: Flaxformer pads them, which is not modelled; use multiples of "
-                         "%lld rows at once, or another length",
-                         (long long)rows, (long long)length, (long long)partitions,
-                         (long long)(partitions / greatest_divisor(length, partitions)));
+    int64_t partitions = (replicas > 1 ? replicas : 1) * e->count, tokens;
+    model_expert_padding(rows, length, partitions, &tokens);
     int64_t groups = model_expert_groups(tokens, e->group_size, partitions);
     int64_t *out = &sizes[encoder ? MODEL_ENCODER_GROUPS : MODEL_DECODER_GROUPS];
     bool expert_choice = encoder && e->router == MODEL_EXPERTS_CHOOSE_MASKED;

@@ -62,6 +62,7 @@ struct model_options {
     bool microbatches;      /* more than one: a loop with a float32 accumulator */
     bool flash_attention;
     bool sorts_tokens; /* rows go to experts sorted, not by products with one-hots */
+    unsigned char expert_padding[2]; /* enum model_padding of a stack's tokens */
     bool places_rows;  /* for execution: the rows of sorted tokens are a tensor */
     int64_t lora_rank; /* of adapters, which alone are trained; 0: all parameters are */
     bool lora_attention_only;
@@ -116,10 +117,16 @@ struct model_expert_plan {
     bool worst_case;  /* each expert has rows for all tokens of a group, as a run needs, which drops none */
     bool evaluates;   /* the capacity is that without dropout */
 };
-/* Groups, tokens and capacities, into sizes that model_sizes filled. BASE_INPUT: values that Flaxformer refuses, and
- * batches that it would pad (not modelled). */
+/* Groups, tokens and capacities, into sizes that model_sizes filled. BASE_INPUT: values that Flaxformer
+ * refuses. */
 enum base_status model_expert_sizes(const struct model_config *config, const struct model_expert_plan *plan,
                                     int64_t *sizes, struct base_error *error);
+/* Zeros that Flaxformer adds to a stack's tokens, so that they divide by the experts' partitions: at the end of each
+ * sequence, or as further sequences, whichever are fewer. The tokens with them, and where they are. */
+enum model_padding { MODEL_PADS_NOTHING, MODEL_PADS_LENGTH, MODEL_PADS_BATCH };
+enum model_padding model_expert_padding(int64_t rows, int64_t length, int64_t partitions, int64_t *tokens);
+/* The same of sizes that model_expert_sizes filled. */
+enum model_padding model_padding_of(const int64_t *sizes, enum model_stack_kind stack);
 /* Flaxformer's groups of tokens: how many, about of that size; at last each token is one. partitions: the replicas of
  * the experts times the experts, which groups are divided among. */
 int64_t model_expert_groups(int64_t token_count, int64_t group_size, int64_t partitions);

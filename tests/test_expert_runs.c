@@ -116,6 +116,61 @@ static void one_expert_equals_a_dense_layer(struct base_arena *arena)
     sim_cache_free(expert.cache);
 }
 
+static void set_sizes(struct sim_plan_text *text, const char *batch, const char *inputs, const char *targets)
+{
+    text->values[SIM_BATCH_SIZE] = batch;
+    text->values[SIM_INPUTS_LENGTH] = inputs;
+    text->values[SIM_TARGETS_LENGTH] = targets;
+}
+
+/* An array in each expert, if it is one of experts. */
+static float *repeated(struct base_arena *arena, const float *array, int64_t elements, int64_t times)
+{
+    float *out = base_new(arena, float, elements * times);
+    for (int64_t i = 0; i < times; i++) memcpy(out + i * elements, array, (size_t)elements * sizeof *out);
+    return out;
+}
+
+/* Each token chooses all of equal experts, with room for all and for the zeros: the dense layer, whatever the zeros. */
+static void zeros_change_no_token(struct base_arena *arena)
+{
+    static const struct {
+        const char *batch, *inputs, *targets;
+        int experts;
+        enum model_padding encoder, decoder;
+    } rows[] = {{"3", "5", "3", 2, MODEL_PADS_LENGTH, MODEL_PADS_LENGTH},
+                {"18", "10", "4", 8, MODEL_PADS_BATCH, MODEL_PADS_NOTHING}};
+    for (int n = 0; n < BASE_COUNT(rows); n++) {
+        const int experts = rows[n].experts;
+        struct base_arena own = {.exhausted = arena->exhausted};
+        struct rig dense, expert;
+        struct sim_plan_text dense_text = plan_of(&own, model(&own, 1, 0, 1, 1, "tokens_choose_masked", 0)),
+                             expert_text =
+                                 plan_of(&own, model(&own, experts, 2, experts, experts, "tokens_choose_masked", 0));
+        TEST_ROW("batch %s", rows[n].batch);
+        set_sizes(&dense_text, rows[n].batch, rows[n].inputs, rows[n].targets);
+        set_sizes(&expert_text, rows[n].batch, rows[n].inputs, rows[n].targets);
+        begin(&own, &dense_text, &dense);
+        begin(&own, &expert_text, &expert);
+        assert_int_equal(expert.plan.options.expert_padding[MODEL_ENCODER_STACK], rows[n].encoder);
+        assert_int_equal(expert.plan.options.expert_padding[MODEL_DECODER_STACK], rows[n].decoder);
+        for (int i = 0; i < expert.array_count; i++) {
+            int of = dense_array_of(&own, &dense, expert.arrays[i].path);
+            if (of < 0 || strncmp(expert.arrays[i].path, "target.", 7) != 0) continue;
+            struct exec_region all = exec_whole(&expert.arrays[i]);
+            const int64_t elements = elements_of(&dense.arrays[of]), times = elements_of(&expert.arrays[i]) / elements;
+            exec_scatter(&expert.machine, &expert.arrays[i], &all,
+                         repeated(&own, whole_array(&own, &dense, of), elements, times));
+        }
+        exec_step(&dense.machine);
+        exec_step(&expert.machine);
+        assert_near(expert.machine.loss_sum, dense.machine.loss_sum, 1e-6);
+        sim_cache_free(dense.cache);
+        sim_cache_free(expert.cache);
+        base_arena_free(&own);
+    }
+}
+
 /* ---- gradients against differences ---- */
 
 static double loss_of(struct rig *rig)
@@ -177,6 +232,7 @@ static void gradients_are_those_of_differences(struct base_arena *arena)
     check_gradients(arena, model(arena, 2, 1, 1, 2, "tokens_choose_masked", 0), "mlp.expert");
     check_gradients(arena, model(arena, 4, 2, 2, 1.5, "tokens_choose_masked", 0.5), "mlp.router");
     check_gradients(arena, model(arena, 4, 1, 2, 1, "experts_choose_masked", 0.5), "mlp.expert");
+    check_gradients(arena, model(arena, 5, 2, 2, 1.5, "tokens_choose_masked", 0.5), "mlp.router"); /* behind zeros */
 }
 
 /* ---- gates ---- */
@@ -251,6 +307,60 @@ static void groups_are_those_of_flaxformer(struct base_arena *arena)
     }
 }
 
+/* Answers of Flaxformer (google/flaxformer@399ea3a8, moe_layers.py): tokens with zeros at the end of each sequence, or
+ * with further sequences. */
+static void zeros_are_those_of_flaxformer(struct base_arena *arena)
+{
+    static const struct {
+        int64_t rows, length, partitions, padded_rows, padded_length;
+    } cases[] = {{3, 1, 16, 16, 1}, {7, 5, 8, 8, 5},  {32, 16, 6, 33, 16}, {7, 24, 128, 16, 24}, {4, 5, 12, 4, 6},
+                 {1, 1, 8, 1, 8},   {4, 2, 16, 4, 4}, {1, 8, 12, 1, 12},   {8, 128, 8, 8, 128},  {4, 128, 64, 4, 128}};
+    (void)arena;
+    for (int i = 0; i < BASE_COUNT(cases); i++) {
+        TEST_ROW("row %d", i);
+        int64_t tokens;
+        const enum model_padding padding =
+            model_expert_padding(cases[i].rows, cases[i].length, cases[i].partitions, &tokens);
+        assert_int_equal(tokens, cases[i].padded_rows * cases[i].padded_length);
+        assert_int_equal(padding, cases[i].padded_rows > cases[i].rows       ? MODEL_PADS_BATCH
+                                  : cases[i].padded_length > cases[i].length ? MODEL_PADS_LENGTH
+                                                                             : MODEL_PADS_NOTHING);
+    }
+}
+
+/* The loss is the same on any mesh that leaves the groups as they are. */
+static void padded_steps_are_alike_on_any_mesh(struct base_arena *arena)
+{
+    static const struct {
+        const char *batch, *inputs, *targets, *topology, *submesh, *partitions;
+        int experts;
+    } rows[] = {{"6", "7", "5", "local:2", "1,1", "2", 4},
+                {"6", "7", "5", "local:2", "1,2", "1", 4},
+                {"18", "10", "10", "local:2", "1,1", "2", 8},
+                {"18", "10", "10", "local:4", "1,2", "2", 8}};
+    for (int i = 0; i < BASE_COUNT(rows); i++) {
+        struct rig one, many;
+        struct base_arena own = {.exhausted = arena->exhausted};
+        struct sim_plan_text text = plan_of(&own, model(&own, rows[i].experts, 2, 2, 1, "tokens_choose_masked", 0.5));
+        TEST_ROW("%s on %s", rows[i].batch, rows[i].topology);
+        set_sizes(&text, rows[i].batch, rows[i].inputs, rows[i].targets);
+        begin(&own, &text, &one);
+        text.values[SIM_TOPOLOGY] = rows[i].topology;
+        text.values[SIM_SUBMESH] = rows[i].submesh;
+        text.values[SIM_NUM_EXPERT_PARTITIONS] = rows[i].partitions;
+        begin(&own, &text, &many);
+        assert_true(one.plan.options.expert_padding[MODEL_DECODER_STACK] ==
+                    (rows[i].experts == 4 ? MODEL_PADS_LENGTH : MODEL_PADS_BATCH));
+        exec_step(&one.machine);
+        exec_step(&many.machine);
+        assert_near(many.machine.loss_sum, one.machine.loss_sum, 1e-6);
+        assert_near(many.machine.router_loss_sum, one.machine.router_loss_sum, 1e-5);
+        sim_cache_free(one.cache);
+        sim_cache_free(many.cache);
+        base_arena_free(&own);
+    }
+}
+
 static const struct test tests[] = {
     TEST(steps_are_those_of_t5x),
     TEST(one_expert_equals_a_dense_layer),
@@ -259,6 +369,9 @@ static const struct test tests[] = {
     TEST(a_scale_of_gates_is_in_no_balance_loss),
     TEST(gates_of_chosen_experts_need_whole_rows),
     TEST(groups_are_those_of_flaxformer),
+    TEST(zeros_change_no_token),
+    TEST(zeros_are_those_of_flaxformer),
+    TEST(padded_steps_are_alike_on_any_mesh),
 };
 
 int main(int argument_count, char **arguments)

@@ -387,6 +387,8 @@ static enum base_status partition_reshape(struct sim_partitioner *p, const struc
     const bool gathered = gather_uneven_heads(p, source, needed);
     int input = sim_part_ready(p, source, sim_part_settled(p, source, source->inputs[0]), needed);
     behind_reshape(p, source, p->out->values[input].spec, spec);
+    if (model_function_is(source->function, MODEL_IS_OF_WHOLE))
+        memcpy(spec, sim_part_computed_as(p, tensor), sizeof spec);
     if (gathered) sim_part_found_unsharded(p, tensor, spec);
     int value = sim_part_new_value(p, tensor, spec, 0);
     struct sim_op *op = sim_part_new_op(p, SIM_COMPUTE, source);

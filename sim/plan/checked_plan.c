@@ -241,7 +241,7 @@ static enum base_status check_expert_parallel(const struct sim_plan *plan, struc
                      (long long)plan->expert_parallel, (long long)plan->config->experts.count);
 }
 
-static enum base_status check_experts(const struct sim_plan *plan, struct base_error *error)
+static enum base_status check_experts(struct sim_plan *plan, struct base_error *error)
 {
     int64_t sizes[MODEL_SIZE_COUNT];
     if (sim_sends_parts(plan) && !plan->options.sorts_tokens)
@@ -253,7 +253,12 @@ static enum base_status check_experts(const struct sim_plan *plan, struct base_e
                          "model: router_groups: T5X's experts have none; leave capacity_factor and moe_dispatcher out");
     if (plan->config->experts.ignore_padding)
         return base_fail(error, BASE_INPUT, "model: ignore_padding_tokens: is not modelled; leave it out");
-    if (plan->config->experts.count) return sim_size_plan(plan, sizes, error);
+    if (plan->config->experts.count) {
+        BASE_TRY(sim_size_plan(plan, sizes, error));
+        for (int stack = MODEL_DECODER_STACK; stack <= MODEL_ENCODER_STACK && !plan->options.sorts_tokens; stack++)
+            plan->options.expert_padding[stack] = (unsigned char)model_padding_of(sizes, (enum model_stack_kind)stack);
+        return BASE_OK;
+    }
     if (!plan->request.has_experts || plan->request.num_expert_partitions == 1) return BASE_OK;
     return base_fail(error, BASE_INPUT,
                      "num_expert_partitions: the model has no experts; leave it out, or use moe_encoder_decoder");
