@@ -61,10 +61,10 @@ struct model_options {
     unsigned dropped_roles; /* MODEL_REMAT_COMPILER: bit r: tensors of role r that "none" saves are recomputed */
     bool microbatches;      /* more than one: a loop with a float32 accumulator */
     bool flash_attention;
-    bool sorts_tokens; /* rows go to experts sorted, not by products with one-hots */
+    bool sorts_tokens;               /* rows go to experts sorted, not by products with one-hots */
     unsigned char expert_padding[2]; /* enum model_padding of a stack's tokens */
-    bool places_rows;  /* for execution: the rows of sorted tokens are a tensor */
-    int64_t lora_rank; /* of adapters, which alone are trained; 0: all parameters are */
+    bool places_rows;                /* for execution: the rows of sorted tokens are a tensor */
+    int64_t lora_rank;               /* of adapters, which alone are trained; 0: all parameters are */
     bool lora_attention_only;
     double lora_alpha; /* an adapter's result counts lora_alpha / lora_rank times */
     bool dropout;      /* of embeddings, attention weights and residual branches */

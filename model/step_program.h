@@ -203,7 +203,7 @@ enum model_property {
     MODEL_IS_PERMUTATION = 256, /* rows go to other places: written by a kernel of its own */
     MODEL_IS_GATHERED =
         128, /* a reduction whose partial results are gathered, not summed: each device takes the maximum */
-    MODEL_IS_PADDING = 512, /* a reshape between rows and groups of tokens, with zeros behind those that there are */
+    MODEL_IS_PADDING = 512,  /* a reshape between rows and groups of tokens, with zeros behind those that there are */
     MODEL_IS_OF_WHOLE = 1024 /* such a reshape whose parts are none of the operand's: each device has all of it */
 };
 bool model_function_is(enum model_function function, enum model_property property);

@@ -126,7 +126,7 @@ static void set_sizes(struct sim_plan_text *text, const char *batch, const char 
 /* An array in each expert, if it is one of experts. */
 static float *repeated(struct base_arena *arena, const float *array, int64_t elements, int64_t times)
 {
-    float *out = base_new(arena, float, elements * times);
+    float *out = base_new(arena, float, elements *times);
     for (int64_t i = 0; i < times; i++) memcpy(out + i * elements, array, (size_t)elements * sizeof *out);
     return out;
 }
