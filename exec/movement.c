@@ -200,8 +200,7 @@ void exec_pad(struct exec_machine *machine, const struct sim_op *op, int device)
     do {
         int64_t from, to = result_offset(&m);
         const int64_t token = (major->start + m.index[0]) * r.to + minor->start + m.index[1];
-        if (source_of(&m, &r, in, token, &from))
-            copy_element(&m, from + m.index[2] * exec_stride(&m.from, out[2]), to);
+        if (source_of(&m, &r, in, token, &from)) copy_element(&m, from + m.index[2] * exec_stride(&m.from, out[2]), to);
         else memset(m.to.at + to * bytes, 0, (size_t)bytes);
     } while (next_element(&m));
 }
