@@ -23,6 +23,7 @@ void sim_allocator_begin(struct sim_allocator *allocator, struct base_arena *are
 {
     *allocator = (struct sim_allocator){.arena = arena, .unused = -1, .limit_bytes = limit_bytes};
     memset(allocator->segments, -1, sizeof allocator->segments);
+    memset(allocator->holes, -1, sizeof allocator->holes);
 }
 
 static int64_t round_up(int64_t bytes, int64_t step)
@@ -133,12 +134,14 @@ static int merged(struct sim_allocator *a, int block)
     return before;
 }
 
-/* The lowest block from which so many bytes are free or unmapped; -1: not even the segment's end has them. */
-static int first_with_room(const struct sim_allocator *a, int segment, int64_t bytes)
+/* The lowest block from which so many bytes are free or unmapped, where no free block alone has them; -1: not even the
+ * segment's end has them. */
+static int first_with_room(const struct sim_allocator *a, int hole, int64_t bytes)
 {
     int from = -1;
     int64_t room = 0;
-    for (int block = segment; block >= 0; block = a->blocks[block].after) {
+    const int before = hole < 0 ? -1 : a->blocks[hole].before;
+    for (int block = before >= 0 && a->blocks[before].free ? before : hole; block >= 0; block = a->blocks[block].after) {
         const struct sim_allocator_block *b = &a->blocks[block];
         if (!b->free && !b->unmapped) from = -1, room = 0;
         else if (from < 0) from = block;
@@ -146,6 +149,18 @@ static int first_with_room(const struct sim_allocator *a, int segment, int64_t b
         if (room >= bytes) return from;
     }
     return -1;
+}
+
+/* The lowest unmapped block of a block's segment, or -1. */
+static int *first_hole(struct sim_allocator *a, int block)
+{
+    return &a->holes[a->blocks[block].stream][a->blocks[block].pool];
+}
+
+static int next_hole(const struct sim_allocator *a, int block)
+{
+    while (block >= 0 && !a->blocks[block].unmapped) block = a->blocks[block].after;
+    return block;
 }
 
 /* Maps pages from the block on until it has so many bytes. Returns the block, in no list. */
@@ -159,6 +174,7 @@ static int map_pages(struct sim_allocator *a, int block, int64_t bytes)
                       pages = round_up(missing, page_bytes(a->blocks[hole].pool));
         if (pages < a->blocks[hole].bytes) cut(a, hole, pages);
         a->blocks[hole].unmapped = false;
+        if (hole == *first_hole(a, hole)) *first_hole(a, hole) = next_hole(a, hole);
         a->reserved_bytes += a->blocks[hole].bytes;
         if (hole != block) merge_after(a, block);
         block = merged(a, block);
@@ -182,8 +198,14 @@ static bool unmap_pages(struct sim_allocator *a, int block)
     a->blocks[pages].unmapped = true;
     a->reserved_bytes -= end - begin;
     const int after = a->blocks[pages].after, before = a->blocks[pages].before;
-    if (after >= 0 && a->blocks[after].unmapped) merge_after(a, pages);
-    if (before >= 0 && a->blocks[before].unmapped) merge_after(a, before);
+    if (after >= 0 && a->blocks[after].unmapped) {
+        if (*first_hole(a, after) == after) *first_hole(a, after) = pages;
+        merge_after(a, pages);
+    }
+    const int hole = before >= 0 && a->blocks[before].unmapped ? before : pages;
+    int *first = first_hole(a, hole);
+    if (*first < 0 || a->blocks[hole].address <= a->blocks[*first].address) *first = hole;
+    if (hole == before) merge_after(a, before);
     return true;
 }
 
@@ -210,14 +232,14 @@ static int grown(struct sim_allocator *a, int64_t bytes, int stream, int pool)
         const struct sim_allocator_block addresses = {addresses_bytes,       a->next_address,     -1,    -1,
                                                       (unsigned char)stream, (unsigned char)pool, false, true};
         a->next_address += (uint64_t)addresses_bytes;
-        *segment = new_block(a, addresses);
+        *segment = a->holes[stream][pool] = new_block(a, addresses);
     }
-    int from = first_with_room(a, *segment, bytes);
+    int from = first_with_room(a, a->holes[stream][pool], bytes);
     if (from < 0) return new_segment(a, bytes, stream, pool);
     const int64_t missing = bytes - (a->blocks[from].free ? a->blocks[from].bytes : 0);
     if (a->reserved_bytes + round_up(missing, page_bytes(pool)) > a->limit_bytes) {
         unmap_free_pages(a);
-        from = first_with_room(a, *segment, bytes); /* at least where room was before */
+        from = first_with_room(a, a->holes[stream][pool], bytes); /* at least where room was before */
     }
     return map_pages(a, from, bytes);
 }

@@ -21,6 +21,7 @@ struct sim_allocator {
     int64_t limit_bytes; /* free segments are released before the limit is passed; an allocation may still pass it */
     bool expands;        /* one segment for each stream and pool, which grows; set before the first block is taken */
     int segments[SIM_TORCH_STREAMS][SIM_TORCH_POOLS]; /* its first block; -1: none yet */
+    int holes[SIM_TORCH_STREAMS][SIM_TORCH_POOLS];    /* its lowest unmapped block; -1: none */
 };
 
 void sim_allocator_begin(struct sim_allocator *allocator, struct base_arena *arena, int64_t limit_bytes);
