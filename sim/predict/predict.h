@@ -132,6 +132,9 @@ struct sim_checkpoint {
     int64_t host_input_bytes; /* a host's part of one batch: int32 arrays as T5X packs them */
     int devices_per_host;
 };
+/* A lower bound on a device's peak, without a program: parameters and optimizer state of a compiled step. 0: none is
+ * known. */
+double sim_least_state_bytes(struct base_arena *arena, const struct sim_plan *plan);
 enum base_status sim_checkpoint_of(struct base_arena *arena, const struct sim_plan *plan, struct sim_checkpoint *out,
                                    struct base_error *error);
 /* The capacity for the peak: without reserved bytes if the peak excludes them. */

@@ -251,16 +251,35 @@ static void try_devices(struct sim_remedy_trial *t, int devices)
     t->batch = NULL;
 }
 
-static void try_larger(struct sim_remedy_trial *t)
+static void append(struct sim_remedy_trial *t, const struct sim_remedy_trial *other)
 {
+    for (int i = 0; i < other->found_count && t->found_count < SIM_REMEDIES_MOST_FOUND; i++)
+        t->found[t->found_count++] = other->found[i];
+}
+
+/* A device there holds no less than its part of the least that any try needed here. */
+static bool could_share(const struct sim_remedy_trial *t, int devices)
+{
+    const struct sim_placement *here = t->plan->placement;
+    return t->least_peak_bytes * here->topology.device_count <=
+           here->profile.constants[SIM_CAPACITY_BYTES] * (double)devices;
+}
+
+/* Beside what was found here. */
+static void try_larger(struct sim_remedy_trial *here)
+{
+    struct sim_remedy_trial larger = *here, *t = &larger;
+    larger.found = base_new(here->arena, struct sim_change, SIM_REMEDIES_MOST_FOUND);
+    larger.found_count = 0;
     const struct topo_topology *topology = &t->plan->placement->topology;
     int devices = topology->device_count;
     for (int i = 0; i < MOST_TOPOLOGIES && !t->found_count; i++) {
         t->topology = topo_next_larger(t->arena, topology, &devices);
-        if (!t->topology) return;
+        if (!t->topology) break;
         t->doublings = (int)ceil(log2((double)devices / topology->device_count));
-        try_devices(t, devices);
+        if (could_share(t, devices)) try_devices(t, devices);
     }
+    append(here, &larger);
 }
 
 /* Experts replicated on every device: T5X's rules for them, over as many devices as possible, then further changes. */
@@ -293,8 +312,7 @@ static void try_experts(struct sim_remedy_trial *t)
     add_tiles(&sharded);
     try_changes(&sharded, NULL, 0);
     if (!sharded.found_count) try_here(&sharded);
-    for (int i = 0; i < sharded.found_count && t->found_count < SIM_REMEDIES_MOST_FOUND; i++)
-        t->found[t->found_count++] = sharded.found[i];
+    append(t, &sharded);
 }
 
 /* The fewest changes first; of equally many, the fastest. */
@@ -325,8 +343,8 @@ enum base_status sim_changes_that_fit(struct sim_cache *cache, struct base_arena
                                       struct sim_change changes[SIM_MOST_CHANGES], int *count, struct base_error *error)
 {
     struct sim_remedy_trial trial = {
-        .cache = cache, .arena = arena, .plan = plan, .text = text, .parameter_count = count_parameters(arena, plan)};
-    (void)error;
+        .cache = cache, .arena = arena, .plan = plan, .text = text, .parameter_count = count_parameters(arena, plan),
+        .least_peak_bytes = INFINITY};
     trial.atoms = base_new(arena, struct sim_remedy, SIM_REMEDIES_MOST_ATOMS);
     trial.found = base_new(arena, struct sim_change, SIM_REMEDIES_MOST_FOUND);
     add_own(&trial);
@@ -338,12 +356,9 @@ enum base_status sim_changes_that_fit(struct sim_cache *cache, struct base_arena
     try_here(&trial);
     try_experts(&trial);
     if (!trial.found_count) {
-        try_larger(&trial);
-        trial.topology = trial.mesh = NULL;
-        trial.doublings = 0;
-        const int elsewhere = trial.found_count;
         try_triples(&trial);
-        if (trial.found_count == elsewhere) sim_remedies_in_sets(&trial);
+        if (!trial.found_count) sim_remedies_in_sets(&trial);
+        try_larger(&trial);
         if (!try_batches(&trial, NULL)) try_batches(&trial, &all_recomputed);
     }
     qsort(trial.found, (size_t)trial.found_count, sizeof *trial.found, smaller_first);

@@ -1,6 +1,7 @@
 /* A plan with some keys changed: predicted, and kept if it fits. */
 #include "sim/predict/remedies.h"
 
+#include <math.h>
 #include <string.h>
 
 static const char *words_of(const struct sim_remedy_trial *t, const struct sim_remedy *const *changed, int count)
@@ -24,6 +25,15 @@ static bool is_beyond_all(const struct sim_remedy_trial *t, const struct sim_pla
                                      topology->device_count * plan->placement->profile.constants[SIM_CAPACITY_BYTES];
 }
 
+/* The least of all tries on the plan's own topology. */
+static void note_peak(struct sim_remedy_trial *t, double bytes)
+{
+    if (!t->topology && !t->already) t->least_peak_bytes = fmin(t->least_peak_bytes, bytes);
+}
+
+/* Sets whose state alone is too large come behind all others, those with less of it first. */
+static const double least_free_bytes = -1e18;
+
 /* Refused plans are no advice; only a plan that fits is kept. free_bytes: of the plan so changed, also where it does
  * not fit; or NULL. */
 bool sim_remedy_try(struct sim_remedy_trial *t, const struct sim_remedy *const *changed, int count, double *free_bytes)
@@ -39,8 +49,17 @@ bool sim_remedy_try(struct sim_remedy_trial *t, const struct sim_remedy *const *
     if (t->found_count == SIM_REMEDIES_MOST_FOUND) return false;
     if (sim_plan_check_another(t->cache, &text, t->plan->options.step, t->plan->form, &plan, &ignored) != BASE_OK)
         return false;
-    if (is_beyond_all(t, &plan) || sim_predict(t->cache, &plan, &prediction, NULL, &ignored) != BASE_OK) return false;
+    if (is_beyond_all(t, &plan)) return false;
+    const double state_bytes = sim_least_state_bytes(t->arena, &plan),
+                 capacity_bytes = plan.placement->profile.constants[SIM_CAPACITY_BYTES];
+    if (state_bytes > capacity_bytes) {
+        if (free_bytes) *free_bytes = least_free_bytes - state_bytes;
+        note_peak(t, state_bytes);
+        return false;
+    }
+    if (sim_predict(t->cache, &plan, &prediction, NULL, &ignored) != BASE_OK) return false;
     if (free_bytes) *free_bytes = (double)prediction.free_bytes;
+    note_peak(t, capacity_bytes - (double)prediction.free_bytes);
     const enum sim_verdict verdict = sim_confidence_of(NULL, &plan, &prediction).verdict;
     if (sim_wants_changes(verdict)) return false;
     bool is_t5x = !strcmp(plan.software, sim_plan_keys[SIM_SOFTWARE].fallback);

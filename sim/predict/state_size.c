@@ -61,6 +61,23 @@ static enum base_status add_states(const struct sim_plan *plan, const struct mod
     return BASE_OK;
 }
 
+/* PyTorch's weights may be of two bytes, and its stages of ZeRO share them out beyond the rules. */
+double sim_least_state_bytes(struct base_arena *arena, const struct sim_plan *plan)
+{
+    const struct model_parameter *parameters = plan->options.parameters;
+    const bool compiled = sim_uses_compiled_memory(plan), whole = plan->optimizer_partitioning == SIM_REPLICATED;
+    int count = plan->options.parameter_count;
+    int64_t bytes[2] = {0};
+    struct base_error ignored;
+    if (plan->options.step != MODEL_STEP_TRAIN || !(compiled || (whole && sim_replays_torch(plan))) ||
+        plan->pipeline.stages > 1 || plan->cpu_offload || plan->options.lora_rank ||
+        plan->options.weight_dtype != MODEL_FLOAT32 ||
+        (!parameters && model_parameters(arena, plan->config, &parameters, &count, &ignored) != BASE_OK) ||
+        add_states(plan, parameters, count, compiled && whole, bytes, &ignored) != BASE_OK)
+        return 0;
+    return (double)bytes[1] / (compiled ? 1 : 2);
+}
+
 /* Adapters are saved alone, as peft does, but by run, which saves the frozen base, too. */
 enum base_status sim_checkpoint_of(struct base_arena *arena, const struct sim_plan *plan, struct sim_checkpoint *out,
                                    struct base_error *error)
