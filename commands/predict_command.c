@@ -158,8 +158,7 @@ static enum base_status answer(struct commands_context *context, const struct ba
         report.serving = &serving;
     }
     if (sim_wants_changes(confidence.verdict))
-        BASE_TRY(
-            sim_changes_that_fit(context->cache, context->arena, text, plan, changes, &report.change_count, error));
+        report.change_count = sim_changes_that_fit(context->cache, context->arena, text, plan, changes);
     struct base_text events = {.arena = context->arena};
     if (trace) put_trace(context, &prediction, &detail, is_answer(trace) ? out : &events);
     if (events.length) BASE_TRY(base_write_file(trace, events.data, events.length, error));

@@ -156,8 +156,7 @@ static enum base_status report_plan(struct commands_context *context, struct sim
                                         .curve = detail.curve,
                                         .changes = changes};
     if (sim_wants_changes(confidence.verdict))
-        BASE_TRY(
-            sim_changes_that_fit(context->cache, context->arena, &text, &plan, changes, &report.change_count, error));
+        report.change_count = sim_changes_that_fit(context->cache, context->arena, &text, &plan, changes);
     if (context->json) reports_prediction_json(&report, context->layout, out);
     else put_text(&report, format, out);
     return predicted.fits ? BASE_OK : BASE_NO_FIT;

@@ -76,7 +76,7 @@ static enum base_status put_result(struct commands_context *context, const struc
 /* A plan that does not fit is not started; the answer is that of `predict`. */
 static enum base_status refuse(struct commands_context *context, const struct sim_plan_text *text,
                                const struct sim_plan *plan, const struct sim_prediction *predicted,
-                               const struct sim_detail *detail, struct base_text *out, struct base_error *error)
+                               const struct sim_detail *detail, struct base_text *out)
 {
     struct sim_change changes[SIM_MOST_CHANGES];
     struct reports_prediction report = {.plan = *text,
@@ -86,7 +86,7 @@ static enum base_status refuse(struct commands_context *context, const struct si
                                         .collectives = detail->collectives.rows,
                                         .collective_count = detail->collectives.count,
                                         .changes = changes};
-    BASE_TRY(sim_changes_that_fit(context->cache, context->arena, text, plan, changes, &report.change_count, error));
+    report.change_count = sim_changes_that_fit(context->cache, context->arena, text, plan, changes);
     if (context->json) reports_prediction_json(&report, context->layout, out);
     else reports_prediction_text(&report, out);
     return BASE_NO_FIT;
@@ -217,7 +217,7 @@ enum base_status commands_run_run(struct commands_context *context, const struct
     struct sim_detail detail = {
         .lists_collectives = true, .timeline = &timeline, .passes = &passes, .arena = context->arena};
     BASE_TRY(sim_predict(context->cache, &plan, &predicted, &detail, error));
-    if (!predicted.fits) return refuse(context, &text, &plan, &predicted, &detail, out, error);
+    if (!predicted.fits) return refuse(context, &text, &plan, &predicted, &detail, out);
     executor.rank_count = base_argument(arguments, "--in-process") ? 0 : plan.placement->topology.device_count;
     BASE_TRY(commands_check_memory(context, &executor, &plan, &predicted, error));
     BASE_TRY(commands_check_outputs(context, arguments, error));

@@ -135,13 +135,14 @@ static int merged(struct sim_allocator *a, int block)
 }
 
 /* The lowest block from which so many bytes are free or unmapped, where no free block alone has them; -1: not even the
- * segment's end has them. */
+ * segment's end has them. hole: its lowest unmapped block. */
 static int first_with_room(const struct sim_allocator *a, int hole, int64_t bytes)
 {
     int from = -1;
     int64_t room = 0;
     const int before = hole < 0 ? -1 : a->blocks[hole].before;
-    for (int block = before >= 0 && a->blocks[before].free ? before : hole; block >= 0; block = a->blocks[block].after) {
+    const int first = before >= 0 && a->blocks[before].free ? before : hole;
+    for (int block = first; block >= 0; block = a->blocks[block].after) {
         const struct sim_allocator_block *b = &a->blocks[block];
         if (!b->free && !b->unmapped) from = -1, room = 0;
         else if (from < 0) from = block;

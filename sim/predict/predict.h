@@ -156,11 +156,9 @@ struct sim_change {
 enum { SIM_MOST_CHANGES = 16 };
 /* For a plan whose verdict wants changes: the fewest that make it fit, one to six at once, and of equally many the
  * fastest first. If only a smaller batch helps here, those on the next larger topology where some do. Each is
- * predicted. */
-enum base_status sim_changes_that_fit(struct sim_cache *cache, struct base_arena *arena,
-                                      const struct sim_plan_text *text, const struct sim_plan *plan,
-                                      struct sim_change changes[SIM_MOST_CHANGES], int *count,
-                                      struct base_error *error);
+ * predicted. Returns how many there are. */
+int sim_changes_that_fit(struct sim_cache *cache, struct base_arena *arena, const struct sim_plan_text *text,
+                         const struct sim_plan *plan, struct sim_change changes[SIM_MOST_CHANGES]);
 /* The executable form of a plan with stages (executable_stages.c): each stage chunk is a plan and a program of its own,
  * and a stage's chunks share its devices' arenas. Same lifetime. */
 struct sim_executable_chunk {

@@ -338,13 +338,15 @@ static double count_parameters(struct base_arena *arena, const struct sim_plan *
     return (double)whole.parameter_count;
 }
 
-enum base_status sim_changes_that_fit(struct sim_cache *cache, struct base_arena *arena,
-                                      const struct sim_plan_text *text, const struct sim_plan *plan,
-                                      struct sim_change changes[SIM_MOST_CHANGES], int *count, struct base_error *error)
+int sim_changes_that_fit(struct sim_cache *cache, struct base_arena *arena, const struct sim_plan_text *text,
+                         const struct sim_plan *plan, struct sim_change changes[SIM_MOST_CHANGES])
 {
-    struct sim_remedy_trial trial = {
-        .cache = cache, .arena = arena, .plan = plan, .text = text, .parameter_count = count_parameters(arena, plan),
-        .least_peak_bytes = INFINITY};
+    struct sim_remedy_trial trial = {.cache = cache,
+                                     .arena = arena,
+                                     .plan = plan,
+                                     .text = text,
+                                     .parameter_count = count_parameters(arena, plan),
+                                     .least_peak_bytes = INFINITY};
     trial.atoms = base_new(arena, struct sim_remedy, SIM_REMEDIES_MOST_ATOMS);
     trial.found = base_new(arena, struct sim_change, SIM_REMEDIES_MOST_FOUND);
     add_own(&trial);
@@ -362,7 +364,7 @@ enum base_status sim_changes_that_fit(struct sim_cache *cache, struct base_arena
         if (!try_batches(&trial, NULL)) try_batches(&trial, &all_recomputed);
     }
     qsort(trial.found, (size_t)trial.found_count, sizeof *trial.found, smaller_first);
-    *count = trial.found_count < SIM_MOST_CHANGES ? trial.found_count : SIM_MOST_CHANGES;
-    memcpy(changes, trial.found, (size_t)*count * sizeof *changes);
-    return BASE_OK;
+    const int count = trial.found_count < SIM_MOST_CHANGES ? trial.found_count : SIM_MOST_CHANGES;
+    memcpy(changes, trial.found, (size_t)count * sizeof *changes);
+    return count;
 }

@@ -4,7 +4,24 @@
 #include <math.h>
 #include <string.h>
 
-static const char *words_of(const struct sim_remedy_trial *t, const struct sim_remedy *const *changed, int count)
+/* A mesh that the torus refuses is asked for again with axes that share its dimensions. */
+static bool check_changed(struct sim_remedy_trial *t, struct sim_plan_text *text, struct sim_plan *out)
+{
+    struct base_error ignored;
+    const enum model_step step = t->plan->options.step;
+    if (sim_plan_check_another(t->cache, text, step, t->plan->form, out, &ignored) == BASE_OK) return true;
+    if (!t->plan->request.ici_mesh.count || sim_key_is_given(text, SIM_SPLIT_PHYSICAL_AXES)) return false;
+    text->values[SIM_SPLIT_PHYSICAL_AXES] = "1";
+    return sim_plan_check_another(t->cache, text, step, t->plan->form, out, &ignored) == BASE_OK;
+}
+
+static bool splits_anew(const struct sim_remedy_trial *t, const struct sim_plan_text *text)
+{
+    return sim_key_is_given(text, SIM_SPLIT_PHYSICAL_AXES) && !sim_key_is_given(t->text, SIM_SPLIT_PHYSICAL_AXES);
+}
+
+static const char *words_of(const struct sim_remedy_trial *t, const struct sim_remedy *const *changed, int count,
+                            bool splits)
 {
     struct base_text words = {.arena = t->arena};
     if (t->already) base_put(&words, t->already);
@@ -13,6 +30,7 @@ static const char *words_of(const struct sim_remedy_trial *t, const struct sim_r
     if (t->batch) base_putf(&words, ", batch_size %s", t->batch);
     for (int i = 0; i < count; i++)
         base_putf(&words, "%s%s %s", words.length ? ", " : "", sim_plan_keys[changed[i]->key].name, changed[i]->value);
+    if (splits) base_put(&words, ", split_physical_axes 1");
     return words.data;
 }
 
@@ -47,8 +65,7 @@ bool sim_remedy_try(struct sim_remedy_trial *t, const struct sim_remedy *const *
     if (t->batch) text.values[SIM_BATCH_SIZE] = t->batch;
     for (int i = 0; i < count; i++) text.values[changed[i]->key] = changed[i]->value;
     if (t->found_count == SIM_REMEDIES_MOST_FOUND) return false;
-    if (sim_plan_check_another(t->cache, &text, t->plan->options.step, t->plan->form, &plan, &ignored) != BASE_OK)
-        return false;
+    if (!check_changed(t, &text, &plan)) return false;
     if (is_beyond_all(t, &plan)) return false;
     const double state_bytes = sim_least_state_bytes(t->arena, &plan),
                  capacity_bytes = plan.placement->profile.constants[SIM_CAPACITY_BYTES];
@@ -62,10 +79,12 @@ bool sim_remedy_try(struct sim_remedy_trial *t, const struct sim_remedy *const *
     note_peak(t, capacity_bytes - (double)prediction.free_bytes);
     const enum sim_verdict verdict = sim_confidence_of(NULL, &plan, &prediction).verdict;
     if (sim_wants_changes(verdict)) return false;
+    const bool splits = splits_anew(t, &text);
     bool is_t5x = !strcmp(plan.software, sim_plan_keys[SIM_SOFTWARE].fallback);
-    t->found[t->found_count++] = (struct sim_change){
-        words_of(t, changed, count), is_t5x ? sim_t5x_lacks(t->arena, &plan, t->plan) : NULL,
-        verdict == SIM_FITS_TIGHTLY, count + t->doublings + (t->batch != NULL) + (t->already ? 2 : 0), prediction};
+    t->found[t->found_count++] =
+        (struct sim_change){words_of(t, changed, count, splits),
+                            is_t5x ? sim_t5x_lacks(t->arena, &plan, t->plan) : NULL, verdict == SIM_FITS_TIGHTLY,
+                            count + splits + t->doublings + (t->batch != NULL) + (t->already ? 2 : 0), prediction};
     return true;
 }
 

@@ -45,8 +45,7 @@ static const char *predict(struct base_arena *arena, struct sim_cache *cache, co
                                         .collectives = detail.collectives.rows,
                                         .collective_count = detail.collectives.count,
                                         .changes = changes};
-    if (!prediction.fits)
-        FUZZ_CHECK(sim_changes_that_fit(cache, arena, &text, &plan, changes, &report.change_count, &error) == BASE_OK);
+    if (!prediction.fits) report.change_count = sim_changes_that_fit(cache, arena, &text, &plan, changes);
     reports_prediction_json(&report, true, &out);
     return out.data;
 }
