@@ -393,19 +393,6 @@ void base_child_is_to_come(void);
 bool base_stop_child(void);
 /* The child has reported its failure: what is left of it is asked to end after one second and killed after two. */
 void base_child_is_failing(void);
-/* A copy of this process that answers one question at a time (worker.c). */
-struct base_worker {
-    /* Called in the copy: writes the answer to out, whose arena is reset before the next question. */
-    void (*answer)(void *where, const char *question, size_t length, struct base_text *out);
-    void *where;
-    int patience_s; /* time limit of an answer; 0: none */
-    long pid;       /* 0: the next question forks this process as it is then */
-    int to, from;
-};
-/* Appends the answer to out. BASE_INTERNAL: the copy died or timed out; the next question starts a new copy. */
-enum base_status base_worker_ask(struct base_worker *worker, const char *question, size_t length, struct base_text *out,
-                                 struct base_error *error);
-void base_worker_end(struct base_worker *worker);
 /* Moves this process, and what it starts, to a network namespace with only a loopback (own_network.c). False: not
  * allowed, and nothing has changed. */
 bool base_leave_network(void);
@@ -414,7 +401,8 @@ bool base_may_map(size_t bytes);       /* this process and its children may map 
 bool base_may_write(size_t bytes);     /* they may write a file that large (ulimit -f) */
 /* They may open so many files each (ulimit -n); raises the soft limit if the hard limit allows it. */
 bool base_may_open(int count);
-/* ---- a line-based server process (answerer.c) ---- */
+
+/* ---- processes that answer line by line (answerer.c) ---- */
 
 struct base_answerer {
     int64_t pid; /* 0: none runs */
@@ -430,6 +418,18 @@ bool base_answerer_tell(const struct base_answerer *answerer, const char *bytes,
 /* Appends whole lines to line. NOTHING: no line was complete, and it was silent for wait_ms. */
 enum base_heard { BASE_HEARD_LINE, BASE_HEARD_NOTHING, BASE_HEARD_END };
 enum base_heard base_answerer_hear(struct base_answerer *answerer, int wait_ms, struct base_text *line);
+/* A copy of this process that answers one question, a line, at a time. */
+struct base_worker {
+    /* Called in the copy: writes the answer, whole lines, to out, whose arena is reset before the next question. */
+    void (*answer)(void *where, const char *question, size_t length, struct base_text *out);
+    void *where;
+    int patience_s;            /* time limit of an answer; 0: none */
+    struct base_answerer copy; /* none: the next question forks this process as it is then */
+};
+/* Appends the answer to out. BASE_INTERNAL: the copy died or timed out; the next question starts a new copy. */
+enum base_status base_worker_ask(struct base_worker *worker, const char *question, size_t length, struct base_text *out,
+                                 struct base_error *error);
+void base_worker_end(struct base_worker *worker);
 /* From now on this process opens no file and its address space is limited. False: the limits cannot be set. */
 bool base_seal(int64_t most_bytes);
 

@@ -29,21 +29,10 @@ enum base_status base_fail(struct base_error *error, enum base_status status, co
 enum base_status base_fail_in(struct base_error *error, const char *format, ...)
 {
     char place[400];
+    const struct base_error what = *error;
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(place, sizeof place, format, arguments);
     va_end(arguments);
-    drop_controls(place);
-    char rest[sizeof error->text];
-    memcpy(rest, error->text, sizeof rest);
-    /* snprintf truncates a message that is too long, as intended. */
-    int written = snprintf(error->text, sizeof error->text, "%s: ", place);
-    size_t used = written < 0 ? 0 : (size_t)written;
-    if (used >= sizeof error->text) used = sizeof error->text - 1;
-    size_t room = sizeof error->text - 1 - used, length = strlen(rest);
-    if (length > room) length = room;
-    memcpy(error->text + used, rest, length);
-    error->text[used + length] = '\0';
-    base_drop_cut_utf8(error->text);
-    return error->status;
+    return base_fail(error, what.status, "%s: %s", place, what.text);
 }

@@ -120,7 +120,7 @@ function check_calls() {
     if (room != "base" && !(FILENAME in doors) && calls(heap)) fail("memory comes from the arena that is passed in (base_alloc)")
     if (room != "base" && calls(files)) fail("files are opened through base/ alone")
     # base/process.c ends the copy of the process that could not become another program; base/own_network.c, one that tries.
-    speaks = FILENAME == "exec/rank_main.c" || FILENAME == "base/process.c" || FILENAME == "base/own_network.c" || FILENAME == "base/worker.c" || FILENAME == "base/answerer.c"
+    speaks = FILENAME == "exec/rank_main.c" || FILENAME == "base/process.c" || FILENAME == "base/own_network.c" || FILENAME == "base/answerer.c"
     if (!speaks && (calls(people) || code ~ /(^|[^A-Za-z0-9_])(stdout|stderr)([^A-Za-z0-9_]|$)/)) fail("only meshwright.c and meshwright-rank print and exit")
     if (room != "exec" && calls(clock)) fail("only meshwright.c and exec/ look at the clock, and only meshwright.c at the terminal")
     if (calls(chance)) fail("a result may depend on its input alone: base_random has seeds, options have values")
