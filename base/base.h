@@ -461,6 +461,16 @@ enum base_status base_arguments_parse(struct base_arena *arena, const struct bas
                                       struct base_arguments *out, struct base_error *error);
 const char *base_argument(const struct base_arguments *arguments,
                           const char *name); /* NULL if absent; asserts that the option exists */
+/* The option's value as a number or as one of the words (its index); *out stays where the option is absent. */
+enum base_status base_option_int(const struct base_arguments *arguments, const char *name, int64_t low, int64_t high,
+                                 int64_t *out, struct base_error *error);
+enum base_status base_option_double(const struct base_arguments *arguments, const char *name, double low, double high,
+                                    double *out, struct base_error *error);
+enum base_status base_option_word(const struct base_arguments *arguments, const char *name, const char *const *words,
+                                  int count, int *out, struct base_error *error);
+/* Fails with that status if one of the options is given: "--fit: is of one topology; give one", of why ": is of …". */
+enum base_status base_refuse_options(const struct base_arguments *arguments, const char *const *names, int count,
+                                     enum base_status status, const char *why, struct base_error *error);
 
 /* ---- hashes (hash.c) ---- */
 

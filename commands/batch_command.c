@@ -248,11 +248,10 @@ enum base_status commands_batch_run(struct commands_context *context, const stru
                                     struct base_text *out, struct base_error *error)
 {
     enum { LONGEST_PATIENCE_S = 1000000 };
-    const char *timeout = base_argument(arguments, "--timeout");
     struct base_worker worker = {.answer = answer_line, .where = context};
     struct base_arena arena = {.exhausted = context->arena->exhausted};
     int64_t patience_s = 0;
-    if (timeout) BASE_TRY(base_parse_int(timeout, "--timeout", 1, LONGEST_PATIENCE_S, &patience_s, error));
+    BASE_TRY(base_option_int(arguments, "--timeout", 1, LONGEST_PATIENCE_S, &patience_s, error));
     worker.patience_s = (int)patience_s;
     if (base_argument(arguments, "--out")) {
         context->answer = keep_answer;

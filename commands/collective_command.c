@@ -11,8 +11,7 @@ enum { LINKS_SHOWN = 8 };
 /* ---- the question ---- */
 
 struct question {
-    struct topo_topology topology;
-    struct topo_mesh mesh;
+    struct commands_mesh on;
     struct sim_placement placement;
     struct sim_network network;
     struct sim_groups groups;
@@ -26,62 +25,55 @@ struct question {
     double analytic_s;
 };
 
-static enum base_status read_kind(const char *text, enum sim_collective *out, struct base_error *error)
+static enum base_status read_kind(const struct base_arguments *arguments, enum sim_collective *out,
+                                  struct base_error *error)
 {
     const char *names[SIM_COLLECTIVE_COUNT];
-    int which;
-    if (!text) return base_fail(error, BASE_USAGE, "--kind is missing; use --kind all_reduce");
+    int which = 0;
     for (int i = 0; i < SIM_COLLECTIVE_COUNT; i++) names[i] = sim_collective_name((enum sim_collective)i);
-    BASE_TRY(base_parse_word(text, "--kind", names, SIM_COLLECTIVE_COUNT, &which, error));
+    BASE_TRY(base_option_word(arguments, "--kind", names, SIM_COLLECTIVE_COUNT, &which, error));
     *out = (enum sim_collective)which;
     return BASE_OK;
 }
 
-static enum base_status read_algorithm(const char *text, enum sim_algorithm *out, struct base_error *error)
-{
-    const char *names[SIM_ALGORITHM_COUNT];
-    int which = SIM_ALGORITHM_COUNT;
-    for (int i = 0; i < SIM_ALGORITHM_COUNT; i++) names[i] = sim_algorithm_name((enum sim_algorithm)i);
-    if (text) BASE_TRY(base_parse_word(text, "--algorithm", names, SIM_ALGORITHM_COUNT, &which, error));
-    *out = (enum sim_algorithm)which;
-    return BASE_OK;
-}
-
 /* A price of loads is of no algorithm: who names one asks for the simulation. */
-static enum base_status read_network(const char *text, const char *algorithm, bool *simulated, struct base_error *error)
+static enum base_status read_algorithm(const struct base_arguments *arguments, enum sim_algorithm *out, bool *simulated,
+                                       struct base_error *error)
 {
-    static const char *const names[] = {"analytic", "simulated"};
-    int which = algorithm ? 1 : 0;
-    if (text) BASE_TRY(base_parse_word(text, "--network", names, BASE_COUNT(names), &which, error));
-    *simulated = which == 1;
-    if (algorithm && !*simulated)
+    static const char *const networks[] = {"analytic", "simulated"};
+    const char *names[SIM_ALGORITHM_COUNT];
+    int which = SIM_ALGORITHM_COUNT, network = 0;
+    for (int i = 0; i < SIM_ALGORITHM_COUNT; i++) names[i] = sim_algorithm_name((enum sim_algorithm)i);
+    BASE_TRY(base_option_word(arguments, "--algorithm", names, SIM_ALGORITHM_COUNT, &which, error));
+    const bool named = which < SIM_ALGORITHM_COUNT;
+    if (named) network = 1;
+    BASE_TRY(base_option_word(arguments, "--network", networks, BASE_COUNT(networks), &network, error));
+    if (named && !network)
         return base_fail(error, BASE_INPUT, "--algorithm: the analytic price has none; use --network simulated");
+    *out = (enum sim_algorithm)which;
+    *simulated = network == 1;
     return BASE_OK;
 }
 
 static enum base_status place(struct commands_context *context, const struct base_arguments *arguments,
                               struct question *q, struct base_error *error)
 {
-    struct topo_mesh_request request = {.submesh_count = 0};
     struct sim_profile profile;
-    const char *name = base_argument(arguments, "--topology");
-    if (!name) return base_fail(error, BASE_USAGE, "--topology is missing; use --topology v4-512");
+    const struct topo_topology *topology = &q->on.topology;
     BASE_TRY(commands_profile(context, arguments, error));
-    BASE_TRY(commands_mesh_request(context->arena, arguments, &request, error));
-    BASE_TRY(topo_parse(context->arena, name, &q->topology, error));
-    BASE_TRY(topo_mesh_build(context->arena, &q->topology, &request, TOPO_WITH_DEVICES, &q->mesh, error));
+    BASE_TRY(commands_read_mesh(context->arena, arguments, &q->on, error));
     const struct base_json *overrides = sim_cache_overrides(context->cache);
-    BASE_TRY(sim_profile_build(&q->topology, "t5x", NULL, overrides, &profile, error));
-    BASE_TRY(sim_placement_build(context->arena, &q->topology, &request, &profile, &q->placement, error));
-    return sim_network_build(context->arena, &q->topology, &q->placement.profile, &q->network, error);
+    BASE_TRY(sim_profile_build(topology, "t5x", NULL, overrides, &profile, error));
+    BASE_TRY(sim_placement_build(context->arena, topology, &q->on.request, &profile, &q->placement, error));
+    return sim_network_build(context->arena, topology, &q->placement.profile, &q->network, error);
 }
 
 /* A placement of a mesh of many axes leaves out some of those of one device. */
 static unsigned axes_of_placement(const struct question *q)
 {
     unsigned set = 0;
-    for (int i = 0; i < q->mesh.axes.count; i++) {
-        const int placed = topo_axis_named(&q->placement.axes, q->mesh.axes.names[i]);
+    for (int i = 0; i < q->on.mesh.axes.count; i++) {
+        const int placed = topo_axis_named(&q->placement.axes, q->on.mesh.axes.names[i]);
         if (q->axes >> i & 1 && placed >= 0) set |= 1u << placed;
     }
     return set;
@@ -106,20 +98,23 @@ static enum base_status send(struct base_arena *arena, enum sim_algorithm algori
 static enum base_status ask(struct commands_context *context, const struct base_arguments *arguments,
                             struct question *q, struct base_error *error)
 {
-    const char *axis = base_argument(arguments, "--mesh-axis"), *bytes = base_argument(arguments, "--bytes");
-    enum sim_algorithm algorithm;
+    static const struct {
+        const char *option, *example;
+    } needed[] = {{"--kind", "all_reduce"}, {"--mesh-axis", "model"}, {"--bytes", "16MiB"}};
+    enum sim_algorithm algorithm = SIM_ALGORITHM_COUNT;
     int64_t count;
-    BASE_TRY(read_kind(base_argument(arguments, "--kind"), &q->kind, error));
-    BASE_TRY(read_algorithm(base_argument(arguments, "--algorithm"), &algorithm, error));
-    BASE_TRY(read_network(base_argument(arguments, "--network"), base_argument(arguments, "--algorithm"), &q->simulated,
-                          error));
-    if (!axis) return base_fail(error, BASE_USAGE, "--mesh-axis is missing; use --mesh-axis model");
-    if (!bytes) return base_fail(error, BASE_USAGE, "--bytes is missing; use --bytes 16MiB");
-    BASE_TRY(base_parse_bytes(bytes, "--bytes", INT64_C(1) << 50, &count, error));
+    for (int i = 0; i < BASE_COUNT(needed); i++)
+        if (!base_argument(arguments, needed[i].option))
+            return base_fail(error, BASE_USAGE, "%s is missing; use %s %s", needed[i].option, needed[i].option,
+                             needed[i].example);
+    const char *axis = base_argument(arguments, "--mesh-axis");
+    BASE_TRY(read_kind(arguments, &q->kind, error));
+    BASE_TRY(read_algorithm(arguments, &algorithm, &q->simulated, error));
+    BASE_TRY(base_parse_bytes(base_argument(arguments, "--bytes"), "--bytes", INT64_C(1) << 50, &count, error));
     BASE_TRY(place(context, arguments, q, error));
-    BASE_TRY(topo_axes_read(&q->mesh.axes, axis, &q->axes, error));
+    BASE_TRY(topo_axes_read(&q->on.mesh.axes, axis, &q->axes, error));
     q->bytes = (double)count;
-    sim_groups_find(context->arena, &q->network, &q->mesh, q->axes, &q->groups);
+    sim_groups_find(context->arena, &q->network, &q->on.mesh, q->axes, &q->groups);
     if (q->groups.size < 2)
         return base_fail(
             error, BASE_INPUT,
@@ -173,15 +168,15 @@ static void put_end(const struct question *q, const char *key, int node, struct 
     const struct topo_network *n = &q->network.links;
     int at[4] = {node}, count = 1;
     if (n->torus && node < n->device_nodes) {
-        bool slices = q->topology.slice_count > 1;
+        bool slices = q->on.topology.slice_count > 1;
         int slice, chip[3];
         topo_network_place(n, node, &slice, chip);
         count = 3 + slices;
         at[0] = slice;
         memcpy(at + slices, chip, sizeof chip);
     } else if (node < n->device_nodes) {
-        at[0] = node / q->topology.bounds[1];
-        at[1] = node % q->topology.bounds[1];
+        at[0] = node / q->on.topology.bounds[1];
+        at[1] = node % q->on.topology.bounds[1];
         count = 2;
     }
     base_json_member_ints(w, key, at, count);
@@ -208,7 +203,7 @@ static const char *price_words(const struct question *q)
 {
     if (sim_price_is_exact(&q->placement, q->kind, q->priced_axes)) return "exact for rings along one dimension";
     if (sim_is_of_nccl(&q->placement, q->kind)) return "NCCL's cost model, with its protocols and latencies";
-    if (q->topology.slice_count > 1) return "inside slices first, then over the data-centre network";
+    if (q->on.topology.slice_count > 1) return "inside slices first, then over the data-centre network";
     const struct sim_group *group = &q->placement.groups[q->priced_axes];
     const bool gathers = q->kind == SIM_ALL_GATHER || q->kind == SIM_REDUCE_SCATTER;
     if (gathers && group->ring_seconds_per_byte > group->seconds_per_byte)
@@ -262,7 +257,8 @@ static void answer_text(const struct question *q, const char *axes, struct base_
 {
     const struct sim_traffic *t = &q->sent.traffic;
     base_putf(out, "%s over %s of %s from each device, %d group%s of %d on %s\n", sim_collective_name(q->kind), axes,
-              base_bytes(q->bytes), q->groups.count, q->groups.count == 1 ? "" : "s", q->groups.size, q->topology.name);
+              base_bytes(q->bytes), q->groups.count, q->groups.count == 1 ? "" : "s", q->groups.size,
+              q->on.topology.name);
     base_putf(out, "  time       %s, bus bandwidth %s/s (%s)\n", base_seconds(answer_s(q)),
               base_bytes(bus_bandwidth(q)), q->simulated ? "simulated" : "analytic");
     base_putf(out, "  analytic   %s, %s\n", base_seconds(q->analytic_s), price_words(q));
@@ -279,7 +275,7 @@ enum base_status commands_collective_run(struct commands_context *context, const
 {
     struct question q = {.bytes = 0};
     BASE_TRY(ask(context, arguments, &q, error));
-    const char *axes = topo_axes_spell(context->arena, &q.mesh.axes, q.axes);
+    const char *axes = topo_axes_spell(context->arena, &q.on.mesh.axes, q.axes);
     struct base_json_writer writer = {.text = out, .layout = context->layout};
     if (context->json) answer_json(&q, base_argument(arguments, "--links") != NULL, &writer);
     else answer_text(&q, axes, out);

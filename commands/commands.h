@@ -5,6 +5,7 @@
 
 #include "base/base.h"
 #include "model/model.h"
+#include "topo/topo.h"
 
 #include <signal.h>
 
@@ -259,10 +260,13 @@ enum base_status commands_training(struct base_arena *arena, const struct base_a
 /* The integers, at most limit, of an option "X,Y,Z"; none where the option is absent. */
 enum base_status commands_read_numbers(const struct base_arguments *arguments, const char *option, int limit, int *out,
                                        int *count, struct base_error *error);
-/* The mesh of the options of @mesh; BASE_USAGE: nothing divides the model. */
-struct topo_mesh_request;
-enum base_status commands_mesh_request(struct base_arena *arena, const struct base_arguments *arguments,
-                                       struct topo_mesh_request *request, struct base_error *error);
-
+/* The machine and the mesh of the options of @mesh; BASE_USAGE: nothing divides the model. */
+struct commands_mesh {
+    struct topo_topology topology;
+    struct topo_mesh_request request;
+    struct topo_mesh mesh; /* with its devices */
+};
+enum base_status commands_read_mesh(struct base_arena *arena, const struct base_arguments *arguments,
+                                    struct commands_mesh *out, struct base_error *error);
 
 #endif

@@ -329,14 +329,13 @@ enum base_status commands_ask_executor(struct commands_context *context, const s
 enum base_status commands_check_ranks(const struct base_arguments *arguments, const struct topo_topology *topology,
                                       enum commands_elsewhere elsewhere, struct base_error *error)
 {
-    const char *ranks = base_argument(arguments, "--ranks");
     int64_t count = topology->device_count;
-    if (topology->kind != TOPO_LOCAL && !ranks && elsewhere == COMMANDS_ASKS_RANKS)
+    if (topology->kind != TOPO_LOCAL && !base_argument(arguments, "--ranks") && elsewhere == COMMANDS_ASKS_RANKS)
         return base_fail(error, BASE_INPUT,
                          "topology: %s is not this machine; --ranks %d runs the plan's mesh here if its memory "
                          "suffices, `export` writes a launcher for it",
                          topology->name, topology->device_count);
-    if (ranks) BASE_TRY(base_parse_int(ranks, "--ranks", 1, INT32_MAX, &count, error));
+    BASE_TRY(base_option_int(arguments, "--ranks", 1, INT32_MAX, &count, error));
     if (count == topology->device_count) return BASE_OK;
     return base_fail(error, BASE_INPUT, "--ranks: %lld, but the plan is for %d devices; leave it out, or give %d",
                      (long long)count, topology->device_count, topology->device_count);

@@ -39,10 +39,9 @@ static void put_request(const struct commands_context *context, const struct bas
 static enum base_status ask(struct commands_context *context, const struct base_arguments *arguments,
                             struct question *q, struct base_error *error)
 {
-    const char *mode = base_argument(arguments, "--mode");
     int which = PREDICT;
     enum model_step step;
-    if (mode) BASE_TRY(base_parse_word(mode, "--mode", modes, MODE_COUNT, &which, error));
+    BASE_TRY(base_option_word(arguments, "--mode", modes, MODE_COUNT, &which, error));
     q->mode = (enum mode)which;
     if (!base_argument(arguments, "--data"))
         return base_fail(
@@ -51,7 +50,7 @@ static enum base_status ask(struct commands_context *context, const struct base_
     BASE_TRY(commands_profile(context, arguments, error));
     BASE_TRY(commands_plan_text(context, arguments, NULL, &q->text, error));
     BASE_TRY(sim_plan_step(&q->text, &step, error));
-    if (!mode && step == MODEL_STEP_SCORE) q->mode = SCORE;
+    if (!base_argument(arguments, "--mode") && step == MODEL_STEP_SCORE) q->mode = SCORE;
     q->text.values[SIM_STEP] = NULL;
     enum base_status status =
         sim_plan_check(context->cache, context->arena, &q->text,
@@ -242,12 +241,11 @@ static enum base_status run_chunks(struct asked *asked, const struct commands_ex
                                    const struct base_json **result, struct base_error *error)
 {
     enum { USUAL_PERIOD = 100, LARGEST_PERIOD = 1 << 30 };
-    const char *period = base_argument(asked->arguments, "--checkpoint-period");
     struct commands_chunks chunks = {.directory = base_argument(asked->arguments, "--output-dir"),
                                      .period = USUAL_PERIOD,
                                      .put_request = put_chunk_request,
                                      .where = asked};
-    if (period) BASE_TRY(base_parse_int(period, "--checkpoint-period", 1, LARGEST_PERIOD, &chunks.period, error));
+    BASE_TRY(base_option_int(asked->arguments, "--checkpoint-period", 1, LARGEST_PERIOD, &chunks.period, error));
     if (base_argument(asked->arguments, "--arrays"))
         return base_fail(error, BASE_INPUT, "--arrays: are of one run; leave --output-dir out");
     BASE_TRY(find_identity(asked, &chunks.identity, error));

@@ -18,9 +18,8 @@ static enum base_status find_python(struct commands_context *context, const stru
 enum base_status commands_find_judge(struct commands_context *context, const struct base_arguments *arguments,
                                      struct commands_judge *out, struct base_error *error)
 {
-    const char *limit = base_argument(arguments, "--time-limit");
     out->time_limit_s = 600;
-    if (limit) BASE_TRY(base_parse_double(limit, "--time-limit", 1, 1e6, &out->time_limit_s, error));
+    BASE_TRY(base_option_double(arguments, "--time-limit", 1, 1e6, &out->time_limit_s, error));
     return find_python(context, arguments, &out->python, error);
 }
 

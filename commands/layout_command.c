@@ -1,8 +1,6 @@
 /* `layout`: which part of a global batch each host reads. */
 #include "commands/commands.h"
 #include "commands/table.h"
-#include "model/model.h"
-#include "topo/topo.h"
 
 #include <string.h>
 
@@ -10,8 +8,7 @@ enum { PROCESSES_SHOWN = 32, LARGEST_BATCH = 1 << 30 };
 
 /* The question, and the answer. */
 struct reading {
-    struct topo_topology topology;
-    struct topo_mesh mesh;
+    struct commands_mesh on;
     struct model_axes data_axis; /* mesh axes that shard the batch */
     struct topo_data_layout layout;
 };
@@ -35,19 +32,15 @@ static enum base_status find_data_axis(struct base_arena *arena, const char *tex
 static enum base_status read_layout(struct base_arena *arena, const struct base_arguments *arguments,
                                     struct reading *out, struct base_error *error)
 {
-    struct topo_mesh_request request = {.submesh_count = 0};
-    const char *topology = base_argument(arguments, "--topology"), *batch = base_argument(arguments, "--batch-size");
+    const struct topo_mesh_request *request = &out->on.request;
     int64_t batch_size = 0;
-    if (!topology) return base_fail(error, BASE_USAGE, "--topology is missing; use --topology v4-512");
-    BASE_TRY(commands_mesh_request(arena, arguments, &request, error));
-    if (batch) BASE_TRY(base_parse_int(batch, "--batch-size", 1, LARGEST_BATCH, &batch_size, error));
-    BASE_TRY(topo_parse(arena, topology, &out->topology, error));
-    if (request.has_experts) out->data_axis = (struct model_axes){.count = 2, .names = {"expert", "data"}};
+    BASE_TRY(commands_read_mesh(arena, arguments, &out->on, error));
+    BASE_TRY(base_option_int(arguments, "--batch-size", 1, LARGEST_BATCH, &batch_size, error));
+    if (request->has_experts) out->data_axis = (struct model_axes){.count = 2, .names = {"expert", "data"}};
     else
         BASE_TRY(find_data_axis(arena, base_argument(arguments, "--logical-axis-rules"),
-                                request.ici_count > 0 && request.dcn_count > 0, &out->data_axis, error));
-    BASE_TRY(topo_mesh_build(arena, &out->topology, &request, TOPO_WITH_DEVICES, &out->mesh, error));
-    return topo_data_layout_find(arena, &out->topology, &out->mesh, out->data_axis.names, out->data_axis.count,
+                                request->ici_count > 0 && request->dcn_count > 0, &out->data_axis, error));
+    return topo_data_layout_find(arena, &out->on.topology, &out->on.mesh, out->data_axis.names, out->data_axis.count,
                                  batch_size, &out->layout, error);
 }
 
@@ -68,7 +61,7 @@ static void layout_json(const struct reading *reading, struct base_json_writer *
     base_json_open(writer, '{');
     base_json_key(writer, "data_axis");
     commands_put_axes(writer, &reading->data_axis);
-    topo_axes_put_member(writer, "mesh", &reading->mesh.axes);
+    topo_axes_put_member(writer, "mesh", &reading->on.mesh.axes);
     base_json_key(writer, "batch_size");
     if (layout->has_batch_size) base_json_put_int(writer, layout->batch_size);
     else base_json_put_null(writer);
@@ -99,10 +92,10 @@ static const char *sequences(struct base_arena *arena, const struct topo_data_la
 static void layout_text(const struct reading *reading, struct base_text *out)
 {
     const struct topo_data_layout *layout = &reading->layout;
-    base_putf(out, "%s: %d device%s on %d host%s, mesh", reading->topology.name, reading->mesh.device_count,
-              reading->mesh.device_count == 1 ? "" : "s", layout->process_count, layout->process_count == 1 ? "" : "s");
-    for (int i = 0; i < reading->mesh.axes.count; i++)
-        base_putf(out, "%s %s %d", i ? " x" : "", reading->mesh.axes.names[i], reading->mesh.axes.sizes[i]);
+    const int devices = reading->on.mesh.device_count;
+    base_putf(out, "%s: %d device%s on %d host%s, mesh %s", reading->on.topology.name, devices, devices == 1 ? "" : "s",
+              layout->process_count, layout->process_count == 1 ? "" : "s",
+              topo_axes_describe(out->arena, &reading->on.mesh.axes));
     base_putf(out, "\nthe batch is sharded over %s", joined_axes(out->arena, &reading->data_axis));
     if (layout->has_batch_size)
         base_putf(out, ": %lld sequences in %d shard%s of %lld", (long long)layout->batch_size, layout->num_shards,

@@ -1,7 +1,6 @@
 /* `mesh`: which device stands where in a mesh of T5X, or of named axes as JAX orders it. */
 #include "commands/commands.h"
 #include "commands/table.h"
-#include "topo/topo.h"
 
 #include <string.h>
 
@@ -77,10 +76,8 @@ static const char *coordinate_names(const struct topo_topology *topology, const 
 
 static void mesh_text(const struct topo_topology *topology, const struct topo_mesh *mesh, struct base_text *out)
 {
-    base_putf(out, "%s: %d device%s\nmesh:", topology->name, mesh->device_count, mesh->device_count == 1 ? "" : "s");
-    for (int i = 0; i < mesh->axes.count; i++)
-        base_putf(out, "%s %s %d", i ? " x" : "", mesh->axes.names[i], mesh->axes.sizes[i]);
-    base_put(out, "\n");
+    base_putf(out, "%s: %d device%s\nmesh: %s\n", topology->name, mesh->device_count,
+              mesh->device_count == 1 ? "" : "s", topo_axes_describe(out->arena, &mesh->axes));
     if (mesh->submesh_count) {
         base_put(out, "model_parallel_submesh: ");
         commands_join_numbers(out, mesh->submesh, mesh->submesh_count, ",");
@@ -94,16 +91,10 @@ static void mesh_text(const struct topo_topology *topology, const struct topo_me
 enum base_status commands_mesh_run(struct commands_context *context, const struct base_arguments *arguments,
                                    struct base_text *out, struct base_error *error)
 {
-    struct topo_topology topology;
-    struct topo_mesh_request request = {.submesh_count = 0};
-    struct topo_mesh mesh;
-    const char *name = base_argument(arguments, "--topology");
-    if (!name) return base_fail(error, BASE_USAGE, "--topology is missing; use --topology v4-512");
-    BASE_TRY(commands_mesh_request(context->arena, arguments, &request, error));
-    BASE_TRY(topo_parse(context->arena, name, &topology, error));
-    BASE_TRY(topo_mesh_build(context->arena, &topology, &request, TOPO_WITH_DEVICES, &mesh, error));
+    struct commands_mesh asked;
+    BASE_TRY(commands_read_mesh(context->arena, arguments, &asked, error));
     struct base_json_writer writer = {.text = out, .layout = context->layout};
-    if (context->json) mesh_json(&mesh, &writer);
-    else mesh_text(&topology, &mesh, out);
+    if (context->json) mesh_json(&asked.mesh, &writer);
+    else mesh_text(&asked.topology, &asked.mesh, out);
     return BASE_OK;
 }

@@ -248,12 +248,9 @@ static enum base_status write_inventory(const struct inventory *inventory, struc
               commands_grouped(arena, whole->optimizer_state_count), inventory->optimizer_name);
     commands_table_write(&table, out);
     if (!inventory->has_mesh) return BASE_OK;
-    base_put(out, "\nOn one device of ");
-    for (int i = 0; i < inventory->mesh.count; i++)
-        base_putf(out, "%s%s %d", i ? " x " : "", inventory->mesh.names[i], inventory->mesh.sizes[i]);
-    base_putf(out, ": %s parameters (%s bytes), %s elements of optimizer state (%s bytes)\n",
-              commands_grouped(arena, device->parameter_count), commands_grouped(arena, device->parameter_bytes),
-              commands_grouped(arena, device->optimizer_state_count),
+    base_putf(out, "\nOn one device of %s: %s parameters (%s bytes), %s elements of optimizer state (%s bytes)\n",
+              topo_axes_describe(arena, &inventory->mesh), commands_grouped(arena, device->parameter_count),
+              commands_grouped(arena, device->parameter_bytes), commands_grouped(arena, device->optimizer_state_count),
               commands_grouped(arena, device->optimizer_state_bytes));
     return BASE_OK;
 }

@@ -71,13 +71,12 @@ static enum base_status ask_liveness(struct commands_context *context, struct si
 static enum base_status read_moment(const struct base_arguments *arguments, const struct sim_plan *plan, bool *asks,
                                     struct sim_moment *out, struct base_error *error)
 {
-    const char *at = base_argument(arguments, "--buffers-at"), *stage = base_argument(arguments, "--of-stage");
     int64_t number = -1;
-    *asks = at != NULL;
-    if (stage && (!at || plan->pipeline.stages <= 1))
+    *asks = base_argument(arguments, "--buffers-at") != NULL;
+    if (base_argument(arguments, "--of-stage") && (!*asks || plan->pipeline.stages <= 1))
         return base_fail(error, BASE_USAGE, "--of-stage: is of --buffers-at, and of a plan with pipeline_stages");
-    if (stage) BASE_TRY(base_parse_int(stage, "--of-stage", 0, plan->pipeline.stages - 1, &number, error));
-    if (at) BASE_TRY(base_parse_double(at, "--buffers-at", 0, 1e9, &out->at_s, error));
+    BASE_TRY(base_option_int(arguments, "--of-stage", 0, plan->pipeline.stages - 1, &number, error));
+    BASE_TRY(base_option_double(arguments, "--buffers-at", 0, 1e9, &out->at_s, error));
     out->stage = (int)number;
     return BASE_OK;
 }
@@ -221,9 +220,8 @@ static enum base_status ask_topologies(struct commands_context *context, const s
     static const char *const of_one[] = {"--trace", "--detail", "--peak", "--buffers-at", "--collectives-by-op"};
     struct reports_choice *choices;
     int count;
-    for (int i = 0; i < BASE_COUNT(of_one); i++)
-        if (base_argument(arguments, of_one[i]))
-            return base_fail(error, BASE_INPUT, "%s: shows one plan; give one topology", of_one[i]);
+    BASE_TRY(base_refuse_options(arguments, of_one, BASE_COUNT(of_one), BASE_INPUT,
+                                 ": shows one plan; give one topology", error));
     BASE_TRY(commands_each_topology(context, arguments, text, ask_topology, asked, &choices, &count, error));
     return commands_put_choices(context, choices, count, TUNER_TOKENS_PER_S, out, error);
 }

@@ -94,43 +94,34 @@ static enum base_status refuse(struct commands_context *context, const struct si
 
 /* ---- the request ---- */
 
-static enum base_status read_step(const struct base_arguments *arguments, bool *evaluates, struct base_error *error)
-{
-    static const char *const names[] = {"train", "evaluate"};
-    const char *given = base_argument(arguments, "--step");
-    int step = 0;
-    if (given) BASE_TRY(base_parse_word(given, "--step", names, BASE_COUNT(names), &step, error));
-    *evaluates = step == 1;
-    return BASE_OK;
-}
-
 /* Errors independent of the plan. */
 static enum base_status read_request(const struct base_arguments *arguments, struct exec_request *out,
                                      struct base_error *error)
 {
-    const char *given = base_argument(arguments, "--steps"), *every = base_argument(arguments, "--checkpoint-every"),
-               *keep = base_argument(arguments, "--keep");
+    static const char *const kinds[] = {"train", "evaluate"};
+    const char *given = base_argument(arguments, "--steps"), *every = base_argument(arguments, "--checkpoint-every");
+    int kind = 0;
     *out = (struct exec_request){.data = base_argument(arguments, "--data"),
                                  .restore = base_argument(arguments, "--restore"),
                                  .checkpoint = base_argument(arguments, "--checkpoint"),
                                  .allow_changed = base_argument(arguments, "--allow-changed")};
     if (!given) return base_fail(error, BASE_USAGE, "--steps: is missing; how many steps in all, as in --steps 10");
-    if ((every || keep) && !base_argument(arguments, "--checkpoint"))
+    if ((every || base_argument(arguments, "--keep")) && !base_argument(arguments, "--checkpoint"))
         return base_fail(error, BASE_USAGE, "--checkpoint: is missing; %s requires it",
                          every ? "--checkpoint-every" : "--keep");
     BASE_TRY(base_parse_count(given, "--steps", 0, MOST_STEPS, &out->steps, error));
-    BASE_TRY(read_step(arguments, &out->evaluates, error));
+    BASE_TRY(base_option_word(arguments, "--step", kinds, BASE_COUNT(kinds), &kind, error));
+    out->evaluates = kind == 1;
     if (every) BASE_TRY(base_parse_count(every, "--checkpoint-every", 1, MOST_STEPS, &out->checkpoint_every, error));
-    return keep ? base_parse_int(keep, "--keep", 1, MOST_STEPS, &out->keep, error) : BASE_OK;
+    return base_option_int(arguments, "--keep", 1, MOST_STEPS, &out->keep, error);
 }
 
 static enum base_status read_executor(const struct base_arguments *arguments, struct commands_executor *out,
                                       struct base_error *error)
 {
     enum { PATIENCE_S = 10, MOST_PATIENCE_S = 86400 };
-    const char *timeout = base_argument(arguments, "--timeout");
     int64_t patience_s = PATIENCE_S;
-    if (timeout) BASE_TRY(base_parse_int(timeout, "--timeout", 1, MOST_PATIENCE_S, &patience_s, error));
+    BASE_TRY(base_option_int(arguments, "--timeout", 1, MOST_PATIENCE_S, &patience_s, error));
     *out =
         (struct commands_executor){.patience_s = (int)patience_s, .hostfile = base_argument(arguments, "--hostfile")};
     if (out->hostfile && !base_is_file(out->hostfile))

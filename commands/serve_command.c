@@ -45,12 +45,11 @@ enum base_status commands_serve_run(struct commands_context *context, const stru
     enum { LARGEST_PORT = 65535 };
     struct serving serving = {context, base_argument(arguments, "--open") != NULL};
     struct base_text page = {.arena = context->arena};
-    const char *given = base_argument(arguments, "--port");
     int64_t port = 0;
     (void)out;
     if (!context->answer || context->answer_where)
         return base_fail(error, BASE_USAGE, "serve: cannot be part of a batch; use the command line");
-    if (given) BASE_TRY(base_parse_int(given, "--port", 0, LARGEST_PORT, &port, error));
+    BASE_TRY(base_option_int(arguments, "--port", 0, LARGEST_PORT, &port, error));
     if (is_over(&serving)) return BASE_OK; /* from here on, Ctrl-C ends it as it should */
     BASE_TRY(commands_put_served_page(context, arguments, &page, error));
     const struct serve_settings settings = {.port = (int)port,

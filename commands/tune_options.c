@@ -158,12 +158,13 @@ enum base_status commands_tune_training(struct base_arena *arena, const struct b
 static enum base_status read_limits(const struct commands_context *context, const struct base_arguments *arguments,
                                     double *time_limit_s, double *gap_frac, struct base_error *error)
 {
-    const char *limit = base_argument(arguments, "--time-limit"), *gap = base_argument(arguments, "--gap");
-    if (limit) BASE_TRY(base_parse_double(limit, "--time-limit", 0, 1e9, time_limit_s, error));
-    if (limit && !(*time_limit_s > 0))
+    const bool limited = base_argument(arguments, "--time-limit") != NULL;
+    const char *gap = base_argument(arguments, "--gap");
+    BASE_TRY(base_option_double(arguments, "--time-limit", 0, 1e9, time_limit_s, error));
+    if (limited && !(*time_limit_s > 0))
         return base_fail(error, BASE_INPUT,
                          "--time-limit: 0 s leaves no time to search; use a number above 0, or leave it out");
-    if (limit && !context->now_s)
+    if (limited && !context->now_s)
         return base_fail(error, BASE_INPUT, "--time-limit: this process has no clock; ask the command line or batch");
     return gap ? commands_tune_percent(context->arena, gap, "--gap (in percent)", 0, 90, gap_frac, error) : BASE_OK;
 }
@@ -172,7 +173,6 @@ enum base_status commands_tune_options(const struct commands_context *context, c
                                        enum commands_search search, const char *topology, struct tuner_options *out,
                                        struct base_error *error)
 {
-    const char *top = base_argument(arguments, "--top");
     int64_t count = 5;
     *out = (struct tuner_options){.now_s = context->now_s,
                                   .stop = context->stop,
@@ -183,7 +183,7 @@ enum base_status commands_tune_options(const struct commands_context *context, c
                                   .no_integer_program = base_argument(arguments, "--no-integer-program") != NULL,
                                   .pareto = search == COMMANDS_OF_INFERENCE || base_argument(arguments, "--pareto")};
     BASE_TRY(read_objective(arguments, search, &out->objective, error));
-    if (top) BASE_TRY(base_parse_int(top, "--top", 1, MOST_TOP, &count, error));
+    BASE_TRY(base_option_int(arguments, "--top", 1, MOST_TOP, &count, error));
     BASE_TRY(
         read_headroom(context->arena, base_argument(arguments, "--headroom"), topology, &out->headroom_frac, error));
     BASE_TRY(read_limits(context, arguments, &out->time_limit_s, &out->gap_frac, error));

@@ -29,38 +29,20 @@ enum base_status commands_tune_refuse_lists(const struct sim_plan_text *plan, st
 static const struct {
     const char *option, *why;
 } others[] = {
-    {"--fit", "sizes T5X's model axis, but stages split a model, too; use --pareto"},
-    {"--step", "is for inference, whose plans have no stages; use pipeline_stages 1"},
-    {"--network", "messages between stages are not sent link by link; leave it out, or use pipeline_stages 1"},
+    {"--fit", ": sizes T5X's model axis, but stages split a model, too; use --pareto"},
+    {"--step", ": is for inference, whose plans have no stages; use pipeline_stages 1"},
+    {"--network", ": messages between stages are not sent link by link; leave it out, or use pipeline_stages 1"},
     {"--beyond-t5x",
-     "plans with stages are for software other than T5X, and all of its options are searched; leave it out"},
-    {"--search", "searches rules and remat by tensor only for plans without stages; leave it out, and list the values "
-                 "to try: --remat-policy full,'device:context;offload:mlpwo'"}};
+     ": plans with stages are for software other than T5X, and all of its options are searched; leave it out"},
+    {"--search",
+     ": searches rules and remat by tensor only for plans without stages; leave it out, and list the values "
+     "to try: --remat-policy full,'device:context;offload:mlpwo'"}};
 
 bool commands_tune_lacks_stages(const struct base_arguments *arguments)
 {
     bool lacks = false;
     for (int i = 0; i < BASE_COUNT(others); i++) lacks = lacks || base_argument(arguments, others[i].option);
     return lacks;
-}
-
-static enum base_status refuse_others(const struct base_arguments *arguments, struct base_error *error)
-{
-    for (int i = 0; i < BASE_COUNT(others); i++)
-        if (base_argument(arguments, others[i].option))
-            return base_fail(error, BASE_INPUT, "%s: %s", others[i].option, others[i].why);
-    return BASE_OK;
-}
-
-/* A search finds the best layers of each stage. */
-static enum base_status refuse_with_layers(const struct base_arguments *arguments, const struct tuner_request *request,
-                                           struct base_error *error)
-{
-    if (request->assigns_layers && base_argument(arguments, "--pareto"))
-        return base_fail(error, BASE_INPUT,
-                         "--pareto: cannot be combined with pipeline_layers auto, which finds only the fastest layers "
-                         "that fit; leave one out");
-    return BASE_OK;
 }
 
 enum base_status commands_tune_read_stages(struct commands_context *context, const struct base_arguments *arguments,
@@ -71,13 +53,17 @@ enum base_status commands_tune_read_stages(struct commands_context *context, con
     *out = (struct tuner_request){.plan = *plan, .micro_batch = context->micro_batch};
     const bool searches_stages = !strcmp(plan->values[SIM_PIPELINE_STAGES], "auto"),
                looks_around = context->page || base_argument(arguments, "--detail");
-    BASE_TRY(refuse_others(arguments, error));
+    for (int i = 0; i < BASE_COUNT(others); i++)
+        BASE_TRY(base_refuse_options(arguments, &others[i].option, 1, BASE_INPUT, others[i].why, error));
     for (int i = 0; i < TUNER_STAGED_COUNT; i++)
         BASE_TRY(commands_tune_dimension(context->arena, tuner_staged_dimension(i), out, error));
     const char **layers = &out->plan.values[SIM_PIPELINE_LAYERS];
     out->assigns_layers = *layers && !strcmp(*layers, "auto");
     if (out->assigns_layers) *layers = NULL;
-    BASE_TRY(refuse_with_layers(arguments, out, error));
+    if (out->assigns_layers && base_argument(arguments, "--pareto"))
+        return base_fail(error, BASE_INPUT,
+                         "--pareto: cannot be combined with pipeline_layers auto, which finds only the fastest layers "
+                         "that fit; leave one out");
     out->assigns_uneven = searches_stages && !out->assigns_layers && !looks_around &&
                           !base_argument(arguments, "--pareto") && !sim_key_is_given(plan, SIM_PIPELINE_LAYERS);
     return BASE_OK;

@@ -39,21 +39,14 @@ static enum base_status ask_topology(void *where, struct reports_choice *choice,
     return BASE_OK;
 }
 
-static enum base_status refuse_of_one(const struct base_arguments *arguments, struct base_error *error)
-{
-    static const char *const of_one[] = {"--fit", "--emit", "--detail", "--pareto", "--enumerate", "--risk"};
-    for (int i = 0; i < BASE_COUNT(of_one); i++)
-        if (base_argument(arguments, of_one[i]))
-            return base_fail(error, BASE_INPUT, "%s: is of one topology; give one", of_one[i]);
-    return BASE_OK;
-}
-
 enum base_status commands_tune_topologies(struct commands_tune_asked *asked, struct base_text *out,
                                           struct base_error *error)
 {
+    static const char *const of_one[] = {"--fit", "--emit", "--detail", "--pareto", "--enumerate", "--risk"};
     struct reports_choice *choices;
     int count;
-    BASE_TRY(refuse_of_one(asked->arguments, error));
+    BASE_TRY(base_refuse_options(asked->arguments, of_one, BASE_COUNT(of_one), BASE_INPUT,
+                                 ": is of one topology; give one", error));
     BASE_TRY(commands_each_topology(asked->context, asked->arguments, &asked->request.plan, ask_topology, asked,
                                     &choices, &count, error));
     return commands_put_choices(asked->context, choices, count, asked->options.objective, out, error);

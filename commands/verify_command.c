@@ -66,12 +66,12 @@ enum base_status commands_verify_run(struct commands_context *context, const str
     struct sim_plan_text text;
     struct commands_judge judge;
     int64_t steps = 0;
-    const char *run = base_argument(arguments, "--run");
     BASE_TRY(commands_profile(context, arguments, error));
     BASE_TRY(commands_plan_text(context, arguments, NULL, &text, error));
-    if (run) BASE_TRY(base_parse_int(run, "--run", 1, MOST_STEPS, &steps, error));
-    else text.values[SIM_MEMORY_MODEL] = "compiled", text.values[SIM_COMPILER] = "latest"; /* that is who is asked */
+    BASE_TRY(base_option_int(arguments, "--run", 1, MOST_STEPS, &steps, error));
+    if (!steps)
+        text.values[SIM_MEMORY_MODEL] = "compiled", text.values[SIM_COMPILER] = "latest"; /* that is who is asked */
     BASE_TRY(check(context, arguments, &text, error));
     BASE_TRY(commands_find_judge(context, arguments, &judge, error));
-    return run ? put_ran(context, &judge, &text, steps, out, error) : put_judged(context, &judge, &text, out, error);
+    return steps ? put_ran(context, &judge, &text, steps, out, error) : put_judged(context, &judge, &text, out, error);
 }
