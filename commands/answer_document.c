@@ -4,32 +4,9 @@
 #include "reports/reports.h"
 #include "sim/predict/predict.h"
 
-#include <ctype.h>
 #include <string.h>
 
 /* ---- the command line ---- */
-
-static bool is_plain(const char *word)
-{
-    for (const char *c = word; *c; c++)
-        if (!isalnum((unsigned char)*c) && !strchr("-_./,:=@+", *c)) return false;
-    return *word != '\0';
-}
-
-/* Quoted for a shell. */
-static void put_word(struct base_text *out, const char *word)
-{
-    if (is_plain(word)) {
-        base_put(out, word);
-        return;
-    }
-    base_put(out, "'");
-    for (; *word; word++) {
-        if (*word == '\'') base_put(out, "'\\''");
-        else base_put_bytes(out, word, 1);
-    }
-    base_put(out, "'");
-}
 
 /* Without --out FILE, which is this page. */
 static const char *command_line(struct base_arena *arena, const char *name, int count, const char *const *arguments)
@@ -40,7 +17,7 @@ static const char *command_line(struct base_arena *arena, const char *name, int 
         if (!strcmp(arguments[i], "--out")) i++;
         else if (strncmp(arguments[i], "--out=", 6) != 0) {
             base_put(&text, " ");
-            put_word(&text, arguments[i]);
+            reports_put_shell_word(arguments[i], &text);
         }
     }
     return text.data;

@@ -8,16 +8,6 @@
 
 enum { MOST_CHUNKS = 100000, LARGEST_CHUNK_BYTES = 1 << 30 };
 
-struct part {
-    const struct base_json *result;
-};
-
-static enum base_status parse(struct base_arena *arena, const struct base_text *text, const struct base_json **out,
-                              struct base_error *error)
-{
-    return base_json_parse(arena, text->data ? text->data : "", text->length, out, error);
-}
-
 /* A file may be damaged, or foreign: numbers read back must be such as the executor writes. */
 static bool is_sound(const struct base_json *result)
 {
@@ -53,39 +43,39 @@ static enum base_status read_chunk(struct commands_context *context, const struc
 
 /* ---- all of them as one ---- */
 
-static void join_lists(struct base_json_writer *w, const struct part *parts, int count, const char *key)
+static void join_lists(struct base_json_writer *w, const struct base_json *const *parts, int count, const char *key)
 {
-    if (!base_json_get(parts[0].result, key)) return;
+    if (!base_json_get(parts[0], key)) return;
     base_json_member_open_inline(w, key, '[');
     for (int i = 0; i < count; i++) {
-        const struct base_json *list = base_json_get(parts[i].result, key);
+        const struct base_json *list = base_json_get(parts[i], key);
         for (const struct base_json *item = list ? list->child : NULL; item; item = item->next)
             base_json_put_value(w, item);
     }
     base_json_close(w, ']');
 }
 
-static void join_sums(struct base_json_writer *w, const struct part *parts, int count)
+static void join_sums(struct base_json_writer *w, const struct base_json *const *parts, int count)
 {
     static const char *const keys[] = {"decode_steps", "contraction_s", "elementwise_s", "communication_s"};
     for (int k = 0; k < BASE_COUNT(keys); k++) {
         double sum = 0;
-        for (int i = 0; i < count; i++) sum += base_json_number(parts[i].result, keys[k]);
+        for (int i = 0; i < count; i++) sum += base_json_number(parts[i], keys[k]);
         base_json_member_double(w, keys[k], sum);
     }
 }
 
 /* Every chunk runs one program: its rows are the same, and come in one order. */
-static void join_collectives(struct base_json_writer *w, const struct part *parts, int count)
+static void join_collectives(struct base_json_writer *w, const struct base_json *const *parts, int count)
 {
-    const struct base_json *rows = base_json_get(parts[0].result, "collectives");
+    const struct base_json *rows = base_json_get(parts[0], "collectives");
     base_json_member_open_inline(w, "collectives", '[');
     int at = 0;
     for (const struct base_json *row = rows ? rows->child : NULL; row; row = row->next, at++) {
         struct sim_collective_row sum = {.count = 0};
         base_json_read_fields(row, exec_collective_fields, EXEC_COLLECTIVE_FIELD_COUNT, &sum);
         for (int i = 1; i < count; i++) {
-            const struct base_json *others = base_json_get(parts[i].result, "collectives"),
+            const struct base_json *others = base_json_get(parts[i], "collectives"),
                                    *other = others ? others->child : NULL;
             struct sim_collective_row one = {.count = 0};
             for (int skip = 0; other && skip < at; skip++) other = other->next;
@@ -102,21 +92,21 @@ static void join_collectives(struct base_json_writer *w, const struct part *part
     base_json_close(w, ']');
 }
 
-static enum base_status join(struct commands_context *context, const struct part *parts, int count, bool stopped,
-                             const struct base_json **out, struct base_error *error)
+static enum base_status join(struct commands_context *context, const struct base_json *const *parts, int count,
+                             bool stopped, const struct base_json **out, struct base_error *error)
 {
     static const char *const lists[] = {"decodes", "scores", "token_scores", "batch_s"};
     struct base_text text = {.arena = context->arena};
     struct base_json_writer w = {.text = &text, .layout = BASE_JSON_ONE_LINE};
-    const struct base_json *memory = count ? base_json_get(parts[0].result, "memory") : NULL;
+    const struct base_json *memory = count ? base_json_get(parts[0], "memory") : NULL;
     base_json_open(&w, '{');
     for (int i = 0; i < BASE_COUNT(lists) && count; i++) join_lists(&w, parts, count, lists[i]);
     base_json_member_bool(&w, "stopped", stopped);
     if (count) join_sums(&w, parts, count);
-    if (memory) base_json_key(&w, "memory"), base_json_put_value(&w, memory);
+    if (memory) base_json_member_value(&w, "memory", memory);
     if (count) join_collectives(&w, parts, count);
     base_json_close(&w, '}');
-    return parse(context->arena, &text, out, error);
+    return base_json_parse(context->arena, text.data, text.length, out, error);
 }
 
 /* Existing chunks must belong to the same question before others join them. */
@@ -129,9 +119,7 @@ static enum base_status check_chunks(struct commands_context *context, const str
     BASE_TRY(base_directory_list(context->arena, chunks->directory, &names, &count, error));
     for (int i = 0; i < count; i++) {
         const char *path = base_print(context->arena, "%s/%s", chunks->directory, names[i]);
-        const size_t length = strlen(names[i]), end = strlen(".json");
-        const bool is_chunk =
-            !strncmp(names[i], "chunk-", strlen("chunk-")) && length > end && !strcmp(names[i] + length - end, ".json");
+        const bool is_chunk = !strncmp(names[i], "chunk-", strlen("chunk-")) && base_ends_in(names[i], ".json");
         if (is_chunk) BASE_TRY(read_chunk(context, chunks, path, &result, error));
     }
     return BASE_OK;
@@ -139,7 +127,7 @@ static enum base_status check_chunks(struct commands_context *context, const str
 
 /* All of them, or those before the first that is missing, which there is where it was stopped alone. */
 static enum base_status read_chunks(struct commands_context *context, const struct commands_chunks *chunks,
-                                    bool stopped, struct part *parts, int *count, struct base_error *error)
+                                    bool stopped, const struct base_json **parts, int *count, struct base_error *error)
 {
     bool more = true;
     for (*count = 0; more; ++*count) {
@@ -148,8 +136,8 @@ static enum base_status read_chunks(struct commands_context *context, const stru
             return base_fail(error, BASE_INPUT, "%s: more than %d chunks; use a larger --checkpoint-period",
                              chunks->directory, MOST_CHUNKS);
         if (stopped && !base_is_file(path)) return BASE_OK;
-        BASE_TRY(read_chunk(context, chunks, path, &parts[*count].result, error));
-        more = (double)(*count + 1) * (double)chunks->period < base_json_number(parts[*count].result, "batch_total");
+        BASE_TRY(read_chunk(context, chunks, path, &parts[*count], error));
+        more = (double)(*count + 1) * (double)chunks->period < base_json_number(parts[*count], "batch_total");
     }
     return BASE_OK;
 }
@@ -158,7 +146,7 @@ enum base_status commands_infer_chunks(struct commands_context *context, const s
                                        const struct commands_chunks *chunks, const struct base_json **out,
                                        struct base_error *error)
 {
-    struct part *parts = base_new(context->arena, struct part, MOST_CHUNKS);
+    const struct base_json **parts = base_new(context->arena, const struct base_json *, MOST_CHUNKS);
     struct base_text request = {.arena = context->arena}, answer = {.arena = context->arena};
     int count = 0;
     BASE_TRY(base_directory_make(chunks->directory, error));

@@ -1,8 +1,7 @@
 /* `infer`: answers of a model, decoded or scored as T5X's infer does it, by the executor on this machine. */
 #include "commands/infer_chunks.h"
+#include "commands/prediction.h"
 #include "exec/exec.h"
-#include "reports/reports.h"
-#include "sim/predict/predict.h"
 
 #include <string.h>
 
@@ -68,16 +67,6 @@ static enum base_status ask(struct commands_context *context, const struct base_
                                   error));
     BASE_TRY(sim_predict(context->cache, &q->plan, &q->predicted, NULL, error));
     return BASE_OK;
-}
-
-/* Its memory, in place of answers. */
-static enum base_status refuse(struct commands_context *context, const struct question *q, struct base_text *out)
-{
-    const struct reports_prediction report = {
-        .plan = q->text, .checked = &q->plan, .again = commands_again(context, &q->plan), .prediction = &q->predicted};
-    if (context->json) reports_prediction_json(&report, context->layout, out);
-    else reports_prediction_text(&report, out);
-    return BASE_NO_FIT;
 }
 
 /* ---- the answer ---- */
@@ -262,7 +251,8 @@ enum base_status commands_infer_run(struct commands_context *context, const stru
     const struct base_json *result = NULL;
     enum base_status status;
     BASE_TRY(ask(context, arguments, q, error));
-    if (!q->predicted.fits) return refuse(context, q, out);
+    const struct reports_prediction report = commands_report_of(context, &q->text, &q->plan, &q->predicted, NULL);
+    if (!q->predicted.fits) return commands_put_prediction(context, &report, out); /* its memory, not its answers */
     BASE_TRY(commands_check_outputs(context, arguments, error));
     executor.rank_count = base_argument(arguments, "--in-process") ? 0 : q->plan.placement->topology.device_count;
     BASE_TRY(commands_check_memory(context, &executor, &q->plan, &q->predicted, error));

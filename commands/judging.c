@@ -1,6 +1,7 @@
 /* Asks the real XLA:TPU compiler for its verdict on a plan, without a TPU. It runs in a separate Python (make aot-env),
  * on the output of `export --format aot`. */
 #include "commands/judging.h"
+#include "commands/prediction.h"
 
 #include <string.h>
 
@@ -92,8 +93,7 @@ enum base_status commands_judge_plan(struct commands_context *context, const str
     struct sim_prediction *prediction = base_new(context->arena, struct sim_prediction, 1);
     struct sim_detail detail = {.lists_collectives = true, .arena = context->arena};
     text.values[SIM_MEMORY_MODEL] = "compiled", text.values[SIM_COMPILER] = "latest";
-    BASE_TRY(sim_plan_check(context->cache, context->arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, checked, error));
-    BASE_TRY(sim_predict(context->cache, checked, prediction, &detail, error));
+    BASE_TRY(commands_predict_plan(context, &text, MODEL_STEP_TRAIN, &detail, checked, prediction, error));
     *out = (struct reports_judged){.plan = checked,
                                    .predicted = prediction,
                                    .collectives = detail.collectives.rows,
@@ -110,8 +110,7 @@ enum base_status commands_run_there(struct commands_context *context, const stru
     struct base_text answer = {.arena = context->arena};
     struct sim_plan *checked = base_new(context->arena, struct sim_plan, 1);
     struct sim_prediction *prediction = base_new(context->arena, struct sim_prediction, 1);
-    BASE_TRY(sim_plan_check(context->cache, context->arena, plan, MODEL_STEP_TRAIN, SIM_AS_COMPILED, checked, error));
-    BASE_TRY(sim_predict(context->cache, checked, prediction, NULL, error));
+    BASE_TRY(commands_predict_plan(context, plan, MODEL_STEP_TRAIN, NULL, checked, prediction, error));
     *out = (struct reports_ran){.plan = checked, .predicted = prediction};
     BASE_TRY(ask(context, judge, plan, checked, steps, &answer, error));
     return base_json_parse(context->arena, answer.data, answer.length, &out->measured, error);

@@ -1,8 +1,7 @@
 /* `predict`: one plan, with reasons. */
+#include "commands/prediction.h"
 #include "commands/topology_list.h"
 #include "commands/what_if.h"
-#include "reports/reports.h"
-#include "sim/predict/predict.h"
 
 #include <string.h>
 
@@ -109,7 +108,6 @@ static enum base_status answer(struct commands_context *context, const struct ba
     BASE_TRY(read_moment(arguments, plan, &asks, &moment, error));
     const double asked_s = moment.at_s;
     bool detailed = context->page || base_argument(arguments, "--detail");
-    struct sim_change changes[SIM_MOST_CHANGES];
     const char *trace = base_argument(arguments, "--trace");
     struct sim_detail detail = {.lists_collectives = true,
                                 .timeline = trace || detailed ? &timeline : NULL,
@@ -126,25 +124,14 @@ static enum base_status answer(struct commands_context *context, const struct ba
     commands_warn_of_speed(context, plan, &prediction);
     commands_warn_of_copies(context, plan, &prediction);
     if (plan->options.step == MODEL_STEP_TRAIN && !context->json) commands_note_undivided(context, plan);
-    struct sim_confidence confidence = sim_confidence_of(context->arena, plan, &prediction);
-    struct reports_prediction report = {.plan = *text,
-                                        .checked = plan,
-                                        .again = commands_again(context, plan),
-                                        .prediction = &prediction,
-                                        .confidence = &confidence,
-                                        .training = *training,
-                                        .collectives = detail.collectives.rows,
-                                        .collective_count = detail.collectives.count,
-                                        .timeline = detail.timeline,
-                                        .curve = detailed ? &curve : NULL,
-                                        .passes = detailed ? &passes : NULL,
-                                        .peak = detail.peak,
-                                        .moment = detail.moment,
-                                        .changes = changes,
-                                        .analytic_step_s = loads->step_s,
-                                        .analytic_collectives = loads->detail.collectives.rows,
-                                        .analytic_collective_count = loads->detail.collectives.count,
-                                        .by_op = base_argument(arguments, "--collectives-by-op") != NULL};
+    struct reports_prediction report = commands_report_of(context, text, plan, &prediction, &detail);
+    report.confidence = commands_confidence(context, plan, &prediction);
+    report.training = *training;
+    if (!detailed) report.timeline = NULL, report.curve = NULL, report.passes = NULL; /* of the trace alone */
+    report.analytic_step_s = loads->step_s;
+    report.analytic_collectives = loads->detail.collectives.rows;
+    report.analytic_collective_count = loads->detail.collectives.count;
+    report.by_op = base_argument(arguments, "--collectives-by-op") != NULL;
     if (liveness->memory.capacity_bytes && liveness->fits != prediction.fits) report.otherwise = liveness;
     struct sim_checkpoint checkpoint;
     if (plan->options.step == MODEL_STEP_TRAIN) {
@@ -156,15 +143,12 @@ static enum base_status answer(struct commands_context *context, const struct ba
         BASE_TRY(sim_serving_of(context->cache, plan, &prediction, &serving, error));
         report.serving = &serving;
     }
-    if (sim_wants_changes(confidence.verdict))
-        report.change_count = sim_changes_that_fit(context->cache, context->arena, text, plan, changes);
+    if (sim_wants_changes(report.confidence->verdict)) commands_find_changes(context, &report);
     struct base_text events = {.arena = context->arena};
     if (trace) put_trace(context, &prediction, &detail, is_answer(trace) ? out : &events);
     if (events.length) BASE_TRY(base_write_file(trace, events.data, events.length, error));
     if (is_answer(trace)) return prediction.fits ? BASE_OK : BASE_NO_FIT;
-    if (context->json) reports_prediction_json(&report, context->layout, out);
-    else reports_prediction_text(&report, out);
-    return prediction.fits ? BASE_OK : BASE_NO_FIT;
+    return commands_put_prediction(context, &report, out);
 }
 
 static enum base_status check_training(const struct base_arguments *arguments, enum model_step step,
@@ -193,7 +177,6 @@ static enum base_status ask_topology(void *where, struct reports_choice *choice,
     struct commands_context *context = asked->context;
     struct sim_plan *plan = base_new(context->arena, struct sim_plan, 1);
     struct sim_prediction *prediction = base_new(context->arena, struct sim_prediction, 1);
-    struct sim_confidence *confidence = base_new(context->arena, struct sim_confidence, 1);
     struct sim_detail detail = {.lists_collectives = true, .arena = context->arena};
     BASE_TRY(sim_plan_check(context->cache, context->arena, &choice->plan, asked->step, asked->form, plan, error));
     commands_warn_of_plan(context, &choice->plan, plan->config);
@@ -201,15 +184,13 @@ static enum base_status ask_topology(void *where, struct reports_choice *choice,
     BASE_TRY(sim_predict(context->cache, plan, prediction, &detail, error));
     BASE_TRY(commands_refuse_impossible(context, plan, prediction, error));
     commands_warn_of_untold(context, context->arena, plan);
-    *confidence = sim_confidence_of(context->arena, plan, prediction);
     choice->said = reports_plan_said(context->arena, &choice->plan, plan);
     choice->words = base_print(context->arena, "mesh %s", topo_axes_describe(context->arena, &prediction->mesh));
-    choice->prediction = (struct reports_prediction){.plan = choice->plan,
-                                                     .prediction = prediction,
-                                                     .confidence = confidence,
-                                                     .training = choice->prediction.training,
-                                                     .collectives = detail.collectives.rows,
-                                                     .collective_count = detail.collectives.count};
+    const struct reports_training training = choice->prediction.training;
+    choice->prediction = commands_report_of(context, &choice->plan, plan, prediction, &detail);
+    choice->prediction.again = NULL; /* of one topology alone */
+    choice->prediction.confidence = commands_confidence(context, plan, prediction);
+    choice->prediction.training = training;
     return BASE_OK;
 }
 

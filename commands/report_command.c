@@ -1,7 +1,5 @@
 /* `report`: a run against its prediction, or a plan's prediction, as text, Markdown or HTML. */
-#include "commands/commands.h"
-#include "reports/reports.h"
-#include "sim/predict/predict.h"
+#include "commands/prediction.h"
 
 #include <string.h>
 
@@ -119,20 +117,11 @@ static enum base_status report_run(struct commands_context *context, const struc
 
 /* ---- a plan ---- */
 
-static void put_text(const struct reports_prediction *report, enum reports_format format, struct base_text *out)
-{
-    const char *fence = format == REPORTS_MARKDOWN ? "```\n" : "";
-    base_put(out, fence);
-    reports_prediction_text(report, out);
-    base_put(out, fence);
-}
-
 static enum base_status report_plan(struct commands_context *context, struct sim_plan_text text,
                                     enum reports_format format, struct base_text *out, struct base_error *error)
 {
     struct sim_plan plan;
     struct sim_prediction predicted;
-    struct sim_change changes[SIM_MOST_CHANGES];
     struct sim_timeline timeline = {0};
     struct sim_memory_curve curve = {0};
     struct sim_detail detail = {.lists_collectives = true,
@@ -144,37 +133,17 @@ static enum base_status report_plan(struct commands_context *context, struct sim
     commands_warn_of_experts(context, &text, plan.config);
     BASE_TRY(sim_predict(context->cache, &plan, &predicted, &detail, error));
     commands_warn_of_untold(context, context->arena, &plan);
-    struct sim_confidence confidence = sim_confidence_of(context->arena, &plan, &predicted);
-    struct reports_prediction report = {.plan = text,
-                                        .checked = &plan,
-                                        .again = commands_again(context, &plan),
-                                        .prediction = &predicted,
-                                        .confidence = &confidence,
-                                        .collectives = detail.collectives.rows,
-                                        .collective_count = detail.collectives.count,
-                                        .timeline = detail.timeline,
-                                        .curve = detail.curve,
-                                        .changes = changes};
-    if (sim_wants_changes(confidence.verdict))
-        report.change_count = sim_changes_that_fit(context->cache, context->arena, &text, &plan, changes);
-    if (context->json) reports_prediction_json(&report, context->layout, out);
-    else put_text(&report, format, out);
-    return predicted.fits ? BASE_OK : BASE_NO_FIT;
+    struct reports_prediction report = commands_report_of(context, &text, &plan, &predicted, &detail);
+    report.confidence = commands_confidence(context, &plan, &predicted);
+    if (sim_wants_changes(report.confidence->verdict)) commands_find_changes(context, &report);
+    const char *fence = format == REPORTS_MARKDOWN ? "```\n" : "";
+    base_put(out, fence);
+    const enum base_status status = commands_put_prediction(context, &report, out);
+    base_put(out, fence);
+    return status;
 }
 
 /* ---- the command ---- */
-
-static enum base_status format_of(const char *path, enum reports_format *out, struct base_error *error)
-{
-    static const struct {
-        const char *ending;
-        enum reports_format format;
-    } formats[] = {{".md", REPORTS_MARKDOWN}, {".html", REPORTS_TEXT}, {".txt", REPORTS_TEXT}};
-    *out = REPORTS_TEXT;
-    for (int i = 0; i < BASE_COUNT(formats) && path; i++)
-        if (base_ends_in(path, formats[i].ending)) return *out = formats[i].format, BASE_OK;
-    return path ? base_fail(error, BASE_INPUT, "--out: %s: unknown extension; use .html, .md or .txt", path) : BASE_OK;
-}
 
 /* A saved answer of predict, tune, infer or compare has a page as it is. */
 static bool is_answer(const struct base_json *document)
@@ -204,13 +173,13 @@ static enum base_status read_plan(struct commands_context *context, const char *
 enum base_status commands_report_run(struct commands_context *context, const struct base_arguments *arguments,
                                      struct base_text *out, struct base_error *error)
 {
-    enum reports_format format = REPORTS_TEXT;
+    const char *written = base_argument(arguments, "--out");
+    const enum reports_format format = written && commands_ends_in(written, "md") ? REPORTS_MARKDOWN : REPORTS_TEXT;
     const struct base_json *document;
     if (!arguments->positional_count)
         return base_fail(error, BASE_USAGE,
                          "report needs a run or a plan: meshwright report RUN.json|PLAN.json --out REPORT.html");
     const char *path = arguments->positional[0];
-    if (!context->json || context->page) BASE_TRY(format_of(base_argument(arguments, "--out"), &format, error));
     BASE_TRY(commands_profile(context, arguments, error));
     struct sim_plan_text plan = {{0}};
     if (base_ends_in(path, ".gin")) {

@@ -1,9 +1,9 @@
 /* `run`: executes a plan. The executor is a separate program next to this one, started as one process or, by mpirun, as
  * one per device. It receives the plan and the request, and returns measurements or an error. */
 #include "commands/executor.h"
+#include "commands/prediction.h"
 #include "commands/result.h"
 #include "exec/exec.h"
-#include "reports/reports.h"
 
 #include <string.h>
 
@@ -78,18 +78,11 @@ static enum base_status refuse(struct commands_context *context, const struct si
                                const struct sim_plan *plan, const struct sim_prediction *predicted,
                                const struct sim_detail *detail, struct base_text *out)
 {
-    struct sim_change changes[SIM_MOST_CHANGES];
-    struct reports_prediction report = {.plan = *text,
-                                        .checked = plan,
-                                        .again = commands_again(context, plan),
-                                        .prediction = predicted,
-                                        .collectives = detail->collectives.rows,
-                                        .collective_count = detail->collectives.count,
-                                        .changes = changes};
-    report.change_count = sim_changes_that_fit(context->cache, context->arena, text, plan, changes);
-    if (context->json) reports_prediction_json(&report, context->layout, out);
-    else reports_prediction_text(&report, out);
-    return BASE_NO_FIT;
+    struct reports_prediction report = commands_report_of(context, text, plan, predicted, NULL);
+    report.collectives = detail->collectives.rows;
+    report.collective_count = detail->collectives.count;
+    commands_find_changes(context, &report);
+    return commands_put_prediction(context, &report, out);
 }
 
 /* ---- the request ---- */

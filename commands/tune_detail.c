@@ -1,4 +1,5 @@
 /* A search, and its ranked plans again, with details for the report. */
+#include "commands/prediction.h"
 #include "commands/tune.h"
 
 #include <math.h>
@@ -57,19 +58,10 @@ enum base_status commands_tune_detail(struct commands_context *context, const st
     struct sim_detail wanted = {.lists_collectives = true, .passes = passes, .arena = context->arena};
     struct sim_plan *plan = base_new(context->arena, struct sim_plan, 1);
     struct sim_prediction *prediction = base_new(context->arena, struct sim_prediction, 1);
-    struct sim_confidence *confidence = base_new(context->arena, struct sim_confidence, 1);
-    BASE_TRY(sim_plan_check(context->cache, context->arena, text, step, SIM_AS_COMPILED, plan, error));
-    BASE_TRY(sim_predict(context->cache, plan, prediction, &wanted, error));
+    BASE_TRY(commands_predict_plan(context, text, step, &wanted, plan, prediction, error));
     BASE_TRY(commands_refuse_impossible(context, plan, prediction, error));
-    *confidence = sim_confidence_of(context->arena, plan, prediction);
-    *out = (struct reports_prediction){.plan = *text,
-                                       .confidence = confidence,
-                                       .checked = plan,
-                                       .again = commands_again(context, plan),
-                                       .prediction = prediction,
-                                       .passes = passes,
-                                       .collectives = wanted.collectives.rows,
-                                       .collective_count = wanted.collectives.count};
+    *out = commands_report_of(context, text, plan, prediction, &wanted);
+    out->confidence = commands_confidence(context, plan, prediction);
     return BASE_OK;
 }
 

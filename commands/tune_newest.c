@@ -1,5 +1,6 @@
 /* Checks a search's results on TPUs with the newest compiler. The bounds of a search hold for the compiler of the
  * software's date; a run today uses another one, which may need more memory. */
+#include "commands/prediction.h"
 #include "commands/tune.h"
 
 #include <math.h>
@@ -12,8 +13,7 @@ static enum base_status predict_newest(struct commands_context *context, const s
     struct sim_plan plan;
     *text = tuner_plan_text(space, chosen);
     text->values[SIM_COMPILER] = NULL;
-    BASE_TRY(sim_plan_check(context->cache, context->arena, text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, error));
-    return sim_predict(context->cache, &plan, out, NULL, error);
+    return commands_predict_plan(context, text, MODEL_STEP_TRAIN, NULL, &plan, out, error);
 }
 
 /* The newest compiler's verdicts on a list: the largest relative lack of memory among refused plans. */

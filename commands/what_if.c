@@ -8,6 +8,7 @@ enum { MOST_VALUES = 24 };
 
 struct values {
     struct base_arena *arena;
+    enum sim_key key;
     const struct sim_plan *plan;
     const char *now; /* the plan's value, spelled as an option; NULL: not given */
     const char *all[MOST_VALUES];
@@ -28,21 +29,20 @@ static void add_number(struct values *v, int64_t number)
 
 /* ---- values of each kind of key ---- */
 
-static void list_words(struct values *v, enum sim_key key)
+static void list_words(struct values *v)
 {
-    for (int i = 0; i < SIM_MOST_WORDS && sim_plan_keys[key].words[i].name; i++)
-        add(v, sim_plan_keys[key].words[i].name);
+    for (int i = 0; i < SIM_MOST_WORDS && sim_plan_keys[v->key].words[i].name; i++)
+        add(v, sim_plan_keys[v->key].words[i].name);
 }
 
-static void list_switch(struct values *v, enum sim_key key)
+static void list_switch(struct values *v)
 {
-    (void)key;
     add(v, "0"), add(v, "1");
 }
 
-static void list_doubles(struct values *v, enum sim_key key)
+static void list_doubles(struct values *v)
 {
-    const int64_t now = v->now ? strtoll(v->now, NULL, 10) : strtoll(sim_plan_keys[key].fallback, NULL, 10);
+    const int64_t now = v->now ? strtoll(v->now, NULL, 10) : strtoll(sim_plan_keys[v->key].fallback, NULL, 10);
     if (now < 1) return;
     if (now % 2 == 0) add_number(v, now / 2);
     add_number(v, now);
@@ -50,12 +50,11 @@ static void list_doubles(struct values *v, enum sim_key key)
 }
 
 /* Those that divide the batch, on both sides. */
-static void list_microbatches(struct values *v, enum sim_key key)
+static void list_microbatches(struct values *v)
 {
     enum { EACH_SIDE = 3, LARGEST = 1 << 20 };
     const int64_t batch = v->plan->batch_size, now = v->plan->num_microbatches > 0 ? v->plan->num_microbatches : 1;
     int64_t below[EACH_SIDE] = {0};
-    (void)key;
     for (int64_t n = 1; n && n < now && n < LARGEST; n = base_next_divisor(batch, n)) {
         memmove(below, below + 1, sizeof below - sizeof below[0]);
         below[EACH_SIDE - 1] = n;
@@ -76,12 +75,11 @@ static const char *spell_tile(struct base_arena *arena, const int *sizes, int co
 }
 
 /* Half or twice along a dimension, and half along one with twice along another. */
-static void list_tiles(struct values *v, enum sim_key key)
+static void list_tiles(struct values *v)
 {
     const struct topo_mesh_request *now = &v->plan->request;
     const int count = now->submesh_count;
     int tile[BASE_COUNT(now->submesh)];
-    (void)key;
     if (count) add(v, spell_tile(v->arena, now->submesh, count));
     for (int halved = -1; halved < count; halved++)
         for (int doubled = -1; doubled < count; doubled++) {
@@ -95,20 +93,19 @@ static void list_tiles(struct values *v, enum sim_key key)
 }
 
 /* A tile has as many as its devices. */
-static void list_partitions(struct values *v, enum sim_key key)
+static void list_partitions(struct values *v)
 {
     const struct topo_mesh_request *now = &v->plan->request;
     int64_t devices = 1;
     for (int i = 0; i < now->submesh_count; i++) devices *= now->submesh[i];
     if (now->submesh_count) v->now = base_print(v->arena, "%lld", (long long)devices);
-    if (!now->ici_mesh.count) list_doubles(v, key);
+    if (!now->ici_mesh.count) list_doubles(v);
 }
 
 /* Half as many devices along one axis, twice as many along another. */
-static void list_meshes(struct values *v, enum sim_key key)
+static void list_meshes(struct values *v)
 {
     const struct topo_axes *now = &v->plan->request.ici_mesh;
-    (void)key;
     if (now->count) add(v, topo_axes_sizes(v->arena, now));
     for (int from = 0; from < now->count; from++)
         for (int to = 0; to < now->count; to++) {
@@ -119,29 +116,26 @@ static void list_meshes(struct values *v, enum sim_key key)
         }
 }
 
-static void list_rules(struct values *v, enum sim_key key)
+static void list_rules(struct values *v)
 {
     static const char *const t5x[] = {"standard:1,1", "standard:1,2", "standard:2,1", "standard:2,2"},
                              *const others[] = {"data_only", "zero3", "megatron", "optimus", "gshard", "maxtext"};
-    (void)key;
     for (int i = 0; i < BASE_COUNT(t5x); i++) add(v, t5x[i]);
     for (int i = 0; i < BASE_COUNT(others); i++) add(v, others[i]);
 }
 
-static void list_software(struct values *v, enum sim_key key)
+static void list_software(struct values *v)
 {
-    (void)key;
     v->count += sim_software_names(sim_platform_name(v->plan->placement->topology.kind), v->all, MOST_VALUES);
 }
 
 /* The sizes next to it: of TPUs the accelerator types, of nodes half and twice as many. */
-static void list_topologies(struct values *v, enum sim_key key)
+static void list_topologies(struct values *v)
 {
     const struct topo_topology *now = &v->plan->placement->topology;
     const struct topo_slice *smaller = NULL, *larger = NULL;
     int count;
     const struct topo_slice *slices = topo_slices(&count);
-    (void)key;
     for (int i = 0; i < count && now->kind == TOPO_TPU; i++) {
         const struct topo_slice *s = &slices[i];
         if (strcmp(s->chip, now->chip.name) != 0) continue;
@@ -159,7 +153,7 @@ static void list_topologies(struct values *v, enum sim_key key)
 
 static const struct {
     enum sim_key key;
-    void (*list)(struct values *v, enum sim_key key);
+    void (*list)(struct values *v);
 } kinds[] = {{SIM_NUM_MICROBATCHES, list_microbatches},
              {SIM_BATCH_SIZE, list_doubles},
              {SIM_SUBMESH, list_tiles},
@@ -220,9 +214,9 @@ static bool is_asked(const char *keys, const char *name)
     return false;
 }
 
-static bool is_now(const struct values *v, enum sim_key key, const char *value)
+static bool is_now(const struct values *v, const char *value)
 {
-    const char *now = v->now ? v->now : sim_plan_keys[key].fallback;
+    const char *now = v->now ? v->now : sim_plan_keys[v->key].fallback;
     return now && !strcmp(now, value);
 }
 
@@ -232,9 +226,10 @@ static void put_key(struct base_json_writer *w, struct sim_cache *cache, struct 
     const struct sim_plan_text filled = sim_plan_filled(arena, asked->plan);
     const enum sim_key key = kinds[kind].key;
     const char *given = asked->text->values[key];
-    struct values v = {.arena = arena, .plan = asked->plan, .now = given && *given ? given : filled.values[key]};
-    kinds[kind].list(&v, key);
-    for (int i = 0; i < v.count; i++) put_neighbour(w, cache, asked, key, v.all[i], is_now(&v, key, v.all[i]));
+    struct values v = {
+        .arena = arena, .key = key, .plan = asked->plan, .now = given && *given ? given : filled.values[key]};
+    kinds[kind].list(&v);
+    for (int i = 0; i < v.count; i++) put_neighbour(w, cache, asked, key, v.all[i], is_now(&v, v.all[i]));
 }
 
 enum base_status commands_put_what_if(struct commands_context *context, const struct commands_what_if *asked,
