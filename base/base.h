@@ -201,6 +201,9 @@ const char *base_json_string(const struct base_json *object, const char *key, co
 enum base_status base_json_read_file(struct base_arena *arena, const char *path, size_t limit_bytes,
                                      const struct base_json **out, struct base_error *error);
 const char *base_json_kind_name(enum base_json_kind kind);
+/* The object, NULL: an empty one, with this member in place of one of that name. Shares the other members' values. */
+const struct base_json *base_json_with(struct base_arena *arena, const struct base_json *object, const char *key,
+                                       const struct base_json *value);
 /* The value as a whole number; otherwise fails and names what was found. */
 enum base_status base_json_int(const struct base_json *value, const char *what, int64_t low, int64_t high, int64_t *out,
                                struct base_error *error);

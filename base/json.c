@@ -239,6 +239,21 @@ enum base_status base_json_int(const struct base_json *value, const char *what, 
     return BASE_OK;
 }
 
+const struct base_json *base_json_with(struct base_arena *arena, const struct base_json *object, const char *key,
+                                       const struct base_json *value)
+{
+    struct base_json *whole = base_new(arena, struct base_json, 1),
+                     *members = base_new(arena, struct base_json, (object ? object->count : 0) + 1);
+    int count = 0;
+    for (const struct base_json *member = object ? object->child : NULL; member; member = member->next)
+        if (strcmp(member->key, key) != 0) members[count++] = *member;
+    members[count] = *value;
+    members[count++].key = key;
+    for (int i = 0; i < count; i++) members[i].next = i + 1 < count ? &members[i + 1] : NULL;
+    *whole = (struct base_json){.kind = BASE_JSON_OBJECT, .child = members, .count = count};
+    return whole;
+}
+
 /* ---- writing ---- */
 
 static void indent(struct base_json_writer *writer)

@@ -62,17 +62,16 @@ static const char *layers_text(struct base_arena *arena, const struct model_conf
 /* Within 80 columns; --json has the rest. */
 static void write_zoo(const struct zoo_row *rows, int count, struct base_text *out)
 {
-    static const char *const titles[] = {"model", "parameters", "layers", "emb_dim", "heads", "mlp_dim", "vocab_size"};
-    struct commands_table table = commands_table_new(out->arena, "lrrrrrr", count + 1);
-    for (int i = 0; i < BASE_COUNT(titles); i++) commands_table_put(&table, titles[i]);
+    struct base_arena *arena = out->arena;
+    struct commands_table table = commands_table_new(arena, "lrrrrrr", count + 1);
+    commands_table_row(&table, "model", "parameters", "layers", "emb_dim", "heads", "mlp_dim", "vocab_size", NULL);
     for (int i = 0; i < count; i++) {
         const struct model_config *config = &rows[i].config;
         const int64_t sizes[] = {config->emb_dim, config->num_heads, config->mlp_dim, config->vocab_size};
-        commands_table_put(&table, rows[i].model->name);
-        commands_table_put(&table, base_copy(out->arena, base_count(rows[i].parameter_count)));
-        commands_table_put(&table, layers_text(out->arena, config));
+        commands_table_row(&table, rows[i].model->name, base_copy(arena, base_count(rows[i].parameter_count)),
+                           layers_text(arena, config), NULL);
         for (int j = 0; j < BASE_COUNT(sizes); j++)
-            commands_table_put(&table, base_print(out->arena, "%lld", (long long)sizes[j]));
+            commands_table_put(&table, base_print(arena, "%lld", (long long)sizes[j]));
     }
     commands_table_write(&table, out);
     base_put(out, "\n`--json` adds what each is and its optimizer's state; `--model M`: parameters.\n"

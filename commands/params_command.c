@@ -223,24 +223,20 @@ static enum base_status write_parameter(struct commands_table *table, const stru
     for (int i = 0; i < parameter->rank; i++)
         base_putf(&names, "%s%s", i ? ", " : "", parameter->axes[i] ? parameter->axes[i] : "null");
     bool is_first = model_of_first_layer(arena, inventory->parameters, inventory->count, parameter) == parameter;
-    commands_table_put(table, is_first ? path_of_all_layers(arena, parameter->path) : parameter->path);
-    commands_table_put(table, base_print(arena, "%lld", (long long)arrays_alike(arena, inventory, parameter)));
-    commands_table_put(table, commands_shape_text(arena, parameter->rank, parameter->shape));
-    commands_table_put(table, names.data);
-    commands_table_put(table, commands_spec_text(arena, parameter->rank, spec));
-    commands_table_put(table, state);
+    commands_table_row(table, is_first ? path_of_all_layers(arena, parameter->path) : parameter->path,
+                       base_print(arena, "%lld", (long long)arrays_alike(arena, inventory, parameter)),
+                       commands_shape_text(arena, parameter->rank, parameter->shape), names.data ? names.data : "",
+                       commands_spec_text(arena, parameter->rank, spec), state, NULL);
     return BASE_OK;
 }
 
 static enum base_status write_inventory(const struct inventory *inventory, struct base_text *out,
                                         struct base_error *error)
 {
-    static const char *const titles[] = {"parameter",    "arrays",    "shape",
-                                         "logical axes", "mesh axes", "optimizer state"};
     const struct model_device_state *whole = &inventory->whole, *device = &inventory->device;
     struct base_arena *arena = out->arena;
     struct commands_table table = commands_table_new(arena, "lrllll", inventory->count + 1);
-    for (int i = 0; i < BASE_COUNT(titles); i++) commands_table_put(&table, titles[i]);
+    commands_table_row(&table, "parameter", "arrays", "shape", "logical axes", "mesh axes", "optimizer state", NULL);
     for (int i = 0; i < inventory->count; i++)
         BASE_TRY(write_parameter(&table, inventory, &inventory->parameters[i], error));
     base_putf(out, "%s: %s parameters in %d arrays, %s elements of %s state\n\n", inventory->config.name,

@@ -46,17 +46,6 @@ enum base_status commands_answer_document(struct commands_context *context, cons
 
 /* ---- what every choice of a plan is worth ---- */
 
-/* {"plan": …, "what_if": […]} */
-static const struct base_json *with_plan(struct base_arena *arena, const struct base_json *around,
-                                         const struct base_json *plan)
-{
-    struct base_json *whole = base_new(arena, struct base_json, 1), *member = base_new(arena, struct base_json, 1);
-    *whole = *around, *member = *plan;
-    member->key = "plan", member->next = whole->child;
-    whole->child = member, whole->count++;
-    return whole;
-}
-
 enum base_status commands_choices_document(struct commands_context *context, const char *path,
                                            const struct base_json **out, struct base_error *error)
 {
@@ -77,7 +66,8 @@ enum base_status commands_choices_document(struct commands_context *context, con
     const char *const words[] = {best ? held.name : path, "--what-if", keys};
     const enum base_status status = ask(context, "predict", words, BASE_COUNT(words), &around, error);
     context->arena->held = before;
-    if (status == BASE_OK) *out = best || saved ? with_plan(context->arena, around, best ? best : saved) : around;
+    if (status == BASE_OK)
+        *out = best || saved ? base_json_with(context->arena, around, "plan", best ? best : saved) : around;
     return status;
 }
 

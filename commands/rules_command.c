@@ -37,12 +37,10 @@ static void put_rules(struct base_json_writer *writer, const struct model_rules 
 static void write_rules(const struct model_rules *rules, struct base_text *out)
 {
     struct commands_table table = commands_table_new(out->arena, "ll", rules->count + 1);
-    commands_table_put(&table, "logical axis");
-    commands_table_put(&table, "mesh axis");
-    for (int i = 0; i < rules->count; i++) {
-        commands_table_put(&table, rules->rules[i].logical ? rules->rules[i].logical : "null");
-        commands_table_put(&table, commands_axes_text(out->arena, &rules->rules[i].value));
-    }
+    commands_table_row(&table, "logical axis", "mesh axis", NULL);
+    for (int i = 0; i < rules->count; i++)
+        commands_table_row(&table, rules->rules[i].logical ? rules->rules[i].logical : "null",
+                           commands_axes_text(out->arena, &rules->rules[i].value), NULL);
     commands_table_write(&table, out);
 }
 
@@ -204,20 +202,16 @@ static void put_resolution(struct base_json_writer *writer, const struct resolut
 static void write_resolution(const struct resolution *r, struct base_text *out)
 {
     struct commands_table table = commands_table_new(out->arena, r->shape_rank ? "llrrl" : "lll", r->rank + 1);
-    commands_table_put(&table, "logical axis");
-    commands_table_put(&table, "mesh axis");
-    if (r->shape_rank) {
-        commands_table_put(&table, "size");
-        commands_table_put(&table, "on one device");
-    }
+    commands_table_row(&table, "logical axis", "mesh axis", NULL);
+    if (r->shape_rank) commands_table_row(&table, "size", "on one device", NULL);
     commands_table_put(&table, "because");
     for (int i = 0; i < r->rank; i++) {
-        commands_table_put(&table, r->names[i] ? r->names[i] : "null");
-        commands_table_put(&table, commands_axes_text(out->arena, &r->spec[i]));
-        if (r->shape_rank) commands_table_put(&table, commands_grouped(out->arena, r->shape[i]));
+        commands_table_row(&table, r->names[i] ? r->names[i] : "null", commands_axes_text(out->arena, &r->spec[i]),
+                           NULL);
         if (r->shape_rank)
-            commands_table_put(&table,
-                               r->spec[i].unconstrained ? "any" : commands_grouped(out->arena, r->local_shape[i]));
+            commands_table_row(&table, commands_grouped(out->arena, r->shape[i]),
+                               r->spec[i].unconstrained ? "any" : commands_grouped(out->arena, r->local_shape[i]),
+                               NULL);
         commands_table_put(&table, r->why[i]);
     }
     commands_table_write(&table, out);

@@ -133,21 +133,10 @@ static enum base_status override_profile(struct commands_context *context, const
     BASE_TRY(base_parse_bytes(given, "--memory-bytes", INT64_C(1) << 50, &bytes, error));
     if (!bytes) return base_fail(error, BASE_INPUT, "--memory-bytes: 0 bytes hold nothing; use a number such as 4GiB");
     const struct base_json *profile = sim_cache_overrides(context->cache),
-                           *constants = base_json_get(profile, "constants"), *document;
-    struct base_text text = {.arena = context->arena};
-    struct base_json_writer w = {.text = &text, .layout = BASE_JSON_ONE_LINE};
-    base_json_open(&w, '{');
-    base_json_member_open(&w, "constants", '{');
-    for (const struct base_json *c = constants ? constants->child : NULL; c; c = c->next) {
-        if (!strcmp(c->key, "capacity_bytes")) continue;
-        base_json_member_value(&w, c->key, c);
-    }
-    base_json_member_int(&w, "capacity_bytes", bytes);
-    base_json_close(&w, '}');
-    sim_profile_put_passes(profile, &w);
-    base_json_close(&w, '}');
-    BASE_TRY(base_json_parse(context->arena, text.data, text.length, &document, error));
-    sim_cache_override(context->cache, document);
+                           *constants = base_json_get(profile, "constants"),
+                           capacity = {.kind = BASE_JSON_NUMBER, .number = (double)bytes};
+    constants = base_json_with(context->arena, constants, "capacity_bytes", &capacity);
+    sim_cache_override(context->cache, base_json_with(context->arena, profile, "constants", constants));
     return BASE_OK;
 }
 

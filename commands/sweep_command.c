@@ -169,42 +169,38 @@ static void note_accuracy(struct sweep *s, const struct sim_plan_text *plan, con
     reports_accuracy_add(&s->accuracy, &row);
 }
 
-static void put_confidence(const struct sim_confidence *c, struct base_text *line)
-{
-    base_put_double(line, c->step_s.low);
-    base_put(line, ",");
-    base_put_double(line, c->step_s.high);
-    base_put(line, ",");
-    base_put_int(line, (int64_t)c->peak_bytes.low);
-    base_put(line, ",");
-    base_put_int(line, (int64_t)c->peak_bytes.high);
-    base_put(line, ",");
-    base_put_double(line, c->fits_probability_frac);
-    base_put(line, ",");
-}
+/* Cells of the added columns but the last, the reason why there is no prediction. */
+enum { PREDICTED_COLUMNS = ADDED_COLUMNS - 1 };
 
-/* confidence: NULL where there is no prediction, for the reason why. */
-static void put_row(struct sweep *s, const struct sim_prediction *prediction, const struct sim_confidence *confidence,
-                    double headroom_frac, const char *why, struct base_text *line)
+static void put_row(struct sweep *s, const double *predicted, const char *why, struct base_text *line)
 {
     for (int i = 0; i < s->copied_count; i++) {
         if (i) base_put(line, ",");
         base_put_csv(line, base_csv_field(&s->csv, s->copied[i]));
     }
-    if (confidence) {
+    for (int i = 0; i < PREDICTED_COLUMNS; i++) {
         base_put(line, ",");
-        base_put_double(line, prediction->step_s);
-        base_put(line, ",");
-        base_put_double(line, prediction->tokens_per_s);
-        base_put(line, ",");
-        base_put_int(line, prediction->memory.peak_bytes);
-        base_put(line, sim_leaves_free(prediction, headroom_frac) ? ",1," : ",0,");
-        put_confidence(confidence, line);
-    } else {
-        for (int i = 0; i < ADDED_COLUMNS; i++) base_put(line, ",");
-        base_put_csv(line, why);
+        if (predicted) base_put_double(line, predicted[i]);
     }
+    base_put(line, ",");
+    if (!predicted) base_put_csv(line, why);
     base_put(line, "\n");
+}
+
+static void fill_cells(const struct sim_plan *plan, const struct sim_prediction *p, double headroom_frac,
+                       double cells[PREDICTED_COLUMNS])
+{
+    const struct sim_confidence c = sim_confidence_of(NULL, plan, p);
+    const double all[PREDICTED_COLUMNS] = {p->step_s,
+                                           p->tokens_per_s,
+                                           (double)p->memory.peak_bytes,
+                                           sim_leaves_free(p, headroom_frac),
+                                           c.step_s.low,
+                                           c.step_s.high,
+                                           trunc(c.peak_bytes.low),
+                                           trunc(c.peak_bytes.high),
+                                           c.fits_probability_frac};
+    memcpy(cells, all, sizeof all);
 }
 
 /* A table enumerated by tune holds the headroom that its plans must leave. */
@@ -221,7 +217,7 @@ static void sweep_row(struct sweep *s, struct base_text *line)
     struct sim_plan_text text;
     struct sim_plan plan;
     struct sim_prediction prediction;
-    struct sim_confidence confidence;
+    double predicted[PREDICTED_COLUMNS];
     struct base_error why = {0};
     double headroom_frac = 0;
     enum model_step step;
@@ -237,8 +233,8 @@ static void sweep_row(struct sweep *s, struct base_text *line)
         status = sim_plan_check(s->context->cache, &s->row_arena, &text, step, SIM_AS_COMPILED, &plan, &why);
     if (status == BASE_OK) status = sim_predict(s->context->cache, &plan, &prediction, NULL, &why);
     if (status == BASE_OK) commands_warn_of_untold(s->context, &s->row_arena, &plan);
-    if (status == BASE_OK) confidence = sim_confidence_of(NULL, &plan, &prediction);
-    put_row(s, &prediction, status == BASE_OK ? &confidence : NULL, headroom_frac, why.text, line);
+    if (status == BASE_OK) fill_cells(&plan, &prediction, headroom_frac, predicted);
+    put_row(s, status == BASE_OK ? predicted : NULL, why.text, line);
     note_accuracy(s, &text, &prediction, status == BASE_OK, why.text);
 }
 

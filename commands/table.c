@@ -1,6 +1,7 @@
 /* A table for people: columns as wide as their widest cell. */
 #include "commands/table.h"
 
+#include <stdarg.h>
 #include <string.h>
 
 enum { MOST_COLUMNS = 12 };
@@ -28,6 +29,14 @@ void commands_table_write(const struct commands_table *table, struct base_text *
         base_putf(out, "%*s%s%*s%s", right ? padding : 0, "", table->cells[i], right || last ? 0 : padding, "",
                   last ? "\n" : "  ");
     }
+}
+
+void commands_table_row(struct commands_table *table, ...)
+{
+    va_list cells;
+    va_start(cells, table);
+    for (const char *cell; (cell = va_arg(cells, const char *));) commands_table_put(table, cell);
+    va_end(cells);
 }
 
 /* 11135332352 -> "11,135,332,352" */

@@ -14,8 +14,9 @@ struct commands_table {
     const char *align; /* a letter a column: l, r */
 };
 struct commands_table commands_table_new(struct base_arena *arena, const char *align,
-                                         int rows);                      /* rows with the header */
-void commands_table_put(struct commands_table *table, const char *text); /* the next cell, row by row */
+                                         int rows);                                   /* rows with the header */
+void commands_table_put(struct commands_table *table, const char *text);              /* the next cell, row by row */
+void commands_table_row(struct commands_table *table, ...) __attribute__((sentinel)); /* cells, then NULL */
 void commands_table_write(const struct commands_table *table, struct base_text *out);
 const char *commands_grouped(struct base_arena *arena, int64_t value); /* "11,135,332,352" */
 

@@ -74,21 +74,15 @@ static const char *largest_words(struct base_arena *arena, const struct topo_chi
 
 static void put_text(const struct topo_chip *chips, int count, struct base_text *out)
 {
-    static const char *const titles[] = {"name",         "description", "GiB",       "GB/s",
-                                         "bf16 TFLOP/s", "links",       "GB/s each", "largest, or how to name one"};
-    struct commands_table table = commands_table_new(out->arena, "llrrrrrl", count + 1);
-    for (int i = 0; i < BASE_COUNT(titles); i++) commands_table_put(&table, titles[i]);
-    for (int i = 0; i < count; i++) {
-        const struct topo_chip *c = &chips[i];
-        commands_table_put(&table, c->name);
-        commands_table_put(&table, c->full_name);
-        commands_table_put(&table, amount(out->arena, (double)c->hbm_bytes, 1073741824.0, "%.1f"));
-        commands_table_put(&table, amount(out->arena, c->hbm_bytes_per_s, 1e9, "%.0f"));
-        commands_table_put(&table, amount(out->arena, c->bf16_flop_per_s, 1e12, "%.0f"));
-        commands_table_put(&table, amount(out->arena, c->link_count, 1, "%.0f"));
-        commands_table_put(&table, amount(out->arena, c->link_oneway_bytes_per_s, 1e9, "%.0f"));
-        commands_table_put(&table, largest_words(out->arena, c));
-    }
+    struct base_arena *arena = out->arena;
+    struct commands_table table = commands_table_new(arena, "llrrrrrl", count + 1);
+    commands_table_row(&table, "name", "description", "GiB", "GB/s", "bf16 TFLOP/s", "links", "GB/s each",
+                       "largest, or how to name one", NULL);
+    for (const struct topo_chip *c = chips; c < chips + count; c++)
+        commands_table_row(&table, c->name, c->full_name, amount(arena, (double)c->hbm_bytes, 1073741824.0, "%.1f"),
+                           amount(arena, c->hbm_bytes_per_s, 1e9, "%.0f"),
+                           amount(arena, c->bf16_flop_per_s, 1e12, "%.0f"), amount(arena, c->link_count, 1, "%.0f"),
+                           amount(arena, c->link_oneway_bytes_per_s, 1e9, "%.0f"), largest_words(arena, c), NULL);
     commands_table_write(&table, out);
     base_put(out,
              "\nA TPU slice is named by its accelerator type (v4-512) or its shape in chips (v4:4x8x8), GPUs by nodes "
@@ -101,8 +95,9 @@ enum base_status commands_list_topologies(struct commands_context *context, cons
 {
     int count;
     const struct topo_chip *chips = topo_chips(&count);
+    (void)arguments, (void)error;
     struct base_json_writer writer = {.text = out, .layout = context->layout};
     if (context->json) put_json(&writer, chips, count);
     else put_text(chips, count, out);
-    return commands_write_out(arguments, out, error);
+    return BASE_OK;
 }

@@ -72,14 +72,21 @@ static const char *wrap_reason(struct base_arena *arena, const struct topo_topol
     return "no dimension is known to wrap";
 }
 
+/* The mesh of T5X's table for so many partitions. */
+static enum base_status default_mesh(struct base_arena *arena, const struct topo_topology *topology, int partitions,
+                                     struct topo_mesh *out, struct base_error *error)
+{
+    const struct topo_mesh_request request = {.num_partitions = partitions, .tile_by_host_if_needed = true};
+    return topo_mesh_build(arena, topology, &request, TOPO_SHAPE_ALONE, out, error);
+}
+
 /* True if T5X's table fills the cores of a chip before it takes a second chip. */
 static bool table_takes_cores_first(struct base_arena *arena, const struct topo_topology *topology)
 {
-    struct topo_mesh_request request = {.num_partitions = 2, .tile_by_host_if_needed = true};
     struct topo_mesh mesh;
     struct base_error refusal;
-    return topo_mesh_build(arena, topology, &request, TOPO_SHAPE_ALONE, &mesh, &refusal) == BASE_OK &&
-           mesh.submesh_count == 4 && mesh.submesh[3] == 2;
+    return default_mesh(arena, topology, 2, &mesh, &refusal) == BASE_OK && mesh.submesh_count == 4 &&
+           mesh.submesh[3] == 2;
 }
 
 static const char *core_reason(struct base_arena *arena, const struct topo_topology *topology)
@@ -118,12 +125,11 @@ static void put_default_meshes(struct base_arena *arena, const struct topo_topol
 {
     base_json_member_open(writer, "default_meshes", '[');
     for (int i = 0; i < BASE_COUNT(partition_counts); i++) {
-        struct topo_mesh_request request = {.num_partitions = partition_counts[i], .tile_by_host_if_needed = true};
         struct topo_mesh mesh;
         struct base_error refusal;
         base_json_open_inline(writer, '{');
         base_json_member_int(writer, "num_partitions", partition_counts[i]);
-        if (topo_mesh_build(arena, topology, &request, TOPO_SHAPE_ALONE, &mesh, &refusal) != BASE_OK) {
+        if (default_mesh(arena, topology, partition_counts[i], &mesh, &refusal) != BASE_OK) {
             base_json_member_string(writer, "error", refusal.text);
         } else {
             if (mesh.submesh_count)
@@ -292,9 +298,8 @@ static void text_default_meshes(const struct topo_topology *topology, struct bas
     struct base_error refusal;
     base_put(out, "\ndefault meshes (num_partitions, model_parallel_submesh, mesh):\n");
     for (int i = 0; i < BASE_COUNT(partition_counts); i++) {
-        struct topo_mesh_request request = {.num_partitions = partition_counts[i], .tile_by_host_if_needed = true};
         struct topo_mesh mesh;
-        if (topo_mesh_build(out->arena, topology, &request, TOPO_SHAPE_ALONE, &mesh, &refusal) != BASE_OK) {
+        if (default_mesh(out->arena, topology, partition_counts[i], &mesh, &refusal) != BASE_OK) {
             base_putf(&refused, "%s%d", refused.length ? ", " : "", partition_counts[i]);
             continue;
         }
@@ -332,7 +337,6 @@ static enum base_status read_mesh(struct base_arena *arena, const struct base_ar
 {
     struct topo_mesh_request request = {.tile_by_host_if_needed = true};
     const char *ici = base_argument(arguments, "--ici-mesh");
-    struct topo_mesh mesh;
     BASE_TRY(commands_read_numbers(arguments, "--submesh", BASE_COUNT(request.submesh), request.submesh,
                                    &request.submesh_count, error));
     if (request.submesh_count > 0 && ici)
@@ -340,24 +344,21 @@ static enum base_status read_mesh(struct base_arena *arena, const struct base_ar
     if (ici) BASE_TRY(topo_axes_parse(arena, ici, "--ici-mesh", &request.ici_mesh, error));
     request.split_physical_axes = ici != NULL; /* a mesh of any shape is shown */
     if (request.submesh_count == 0 && !ici) return BASE_OK;
-    BASE_TRY(topo_mesh_build(arena, topology, &request, TOPO_WITH_DEVICES, &mesh, error));
-    struct topo_mesh *kept = base_new(arena, struct topo_mesh, 1);
-    *kept = mesh;
-    facts->mesh = kept;
-    return BASE_OK;
+    struct topo_mesh *mesh = base_new(arena, struct topo_mesh, 1);
+    facts->mesh = mesh;
+    return topo_mesh_build(arena, topology, &request, TOPO_WITH_DEVICES, mesh, error);
 }
 
 enum base_status commands_topology_run(struct commands_context *context, const struct base_arguments *arguments,
                                        struct base_text *out, struct base_error *error)
 {
     struct topo_topology topology;
-    const char *path = base_argument(arguments, "--out");
     if (arguments->positional_count == 0) return commands_list_topologies(context, arguments, out, error);
     BASE_TRY(topo_parse(context->arena, arguments->positional[0], &topology, error));
     struct facts facts = find_facts(&topology);
     BASE_TRY(read_mesh(context->arena, arguments, &topology, &facts, error));
     struct base_json_writer writer = {.text = out, .layout = context->layout};
-    if (context->json || (path && commands_ends_in(path, "json"))) topology_json(context->arena, &facts, &writer);
+    if (context->json) topology_json(context->arena, &facts, &writer);
     else topology_text(&facts, out);
-    return commands_write_out(arguments, out, error);
+    return BASE_OK;
 }
