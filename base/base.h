@@ -130,8 +130,9 @@ enum base_status base_parse_bytes(const char *text, const char *what, int64_t hi
 /* "4,2,2,1" -> {4,2,2,1}; 1 to limit entries, each within the bounds. */
 enum base_status base_parse_ints(const char *text, const char *what, int64_t low, int64_t high, int limit, int64_t *out,
                                  int *count, struct base_error *error);
-int base_by_value(const void *a, const void *b); /* orders doubles for qsort */
-int64_t base_ceil_div(int64_t a, int64_t b);     /* b > 0, a >= 0 */
+int base_by_value(const void *a, const void *b);   /* orders doubles for qsort */
+int64_t base_ceil_div(int64_t a, int64_t b);       /* b > 0, a >= 0 */
+int64_t base_common_divisor(int64_t a, int64_t b); /* the greatest; of 0 and b, b */
 int64_t base_next_divisor(int64_t number,
                           int64_t after); /* the smallest divisor above `after`, or 0; takes sqrt(number) steps */
 

@@ -217,6 +217,11 @@ int64_t base_ceil_div(int64_t a, int64_t b)
     return a / b + (a % b != 0);
 }
 
+int64_t base_common_divisor(int64_t a, int64_t b)
+{
+    return b ? base_common_divisor(b, a % b) : a;
+}
+
 int64_t base_next_divisor(int64_t number, int64_t after)
 {
     int64_t next = 0;

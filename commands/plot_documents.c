@@ -3,7 +3,6 @@
 #include "commands/plot_documents.h"
 #include "sim/predict/predict.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 enum { LARGEST_DOCUMENT_BYTES = 64 << 20, MOST_SLICES = 8 };
@@ -217,30 +216,17 @@ enum base_status commands_batch_document(struct commands_context *context, const
     return end_grid(&g, path, out, error);
 }
 
-static int by_devices(const void *a, const void *b)
-{
-    const struct topo_slice *const *x = a, *const *y = b;
-    return (*x)->device_count - (*y)->device_count;
-}
-
 /* Slices of the same chip, from an eighth of the plan's to eight times that; of GPUs so many nodes. */
 static int find_slices(struct commands_context *context, const struct topo_topology *now, const char **names,
                        int *devices)
 {
-    int count, found = 0;
-    const struct topo_slice *slices = topo_slices(&count),
-                            **near = base_new(context->arena, const struct topo_slice *, count + 1);
-    for (int i = 0; i < count && now->kind == TOPO_TPU; i++) {
-        bool taken = strcmp(slices[i].chip, now->chip.name) != 0 || slices[i].device_count * 8 < now->device_count ||
-                     slices[i].device_count > 8 * now->device_count;
-        for (int j = 0; j < found; j++) taken = taken || near[j]->device_count == slices[i].device_count;
-        if (!taken) near[found++] = &slices[i];
-    }
-    qsort(near, (size_t)found, sizeof *near, by_devices);
-    int shown = 0;
-    for (int i = 0; i < found && shown < MOST_SLICES; i++) {
-        bool power = !(near[i]->device_count & (near[i]->device_count - 1)); /* the usual sizes */
-        if (power) names[shown] = near[i]->accelerator_type, devices[shown++] = near[i]->device_count;
+    int count, shown = 0;
+    const struct topo_slice *slices = topo_slices_of(now->chip.name, &count);
+    for (int i = 0; i < count && shown < MOST_SLICES; i++) {
+        const int size = slices[i].device_count;
+        const bool power = !(size & (size - 1)); /* the usual sizes */
+        if (!power || size * 8 < now->device_count || size > 8 * now->device_count) continue;
+        names[shown] = slices[i].accelerator_type, devices[shown++] = size;
     }
     for (int nodes = now->bounds[0] > 8 ? now->bounds[0] / 8 : 1;
          now->kind == TOPO_GPU && nodes <= 8 * now->bounds[0] && shown < MOST_SLICES; nodes *= 2) {

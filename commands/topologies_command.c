@@ -2,26 +2,12 @@
 #include "commands/commands.h"
 #include "commands/table.h"
 
-#include <string.h>
-
-/* The largest accelerator type of a chip; NULL: it has none. */
-static const struct topo_slice *largest_slice(const char *chip)
-{
-    int count;
-    const struct topo_slice *slices = topo_slices(&count), *largest = NULL;
-    for (int i = 0; i < count; i++)
-        if (!strcmp(slices[i].chip, chip) && (!largest || slices[i].chip_count > largest->chip_count))
-            largest = &slices[i];
-    return largest;
-}
-
 static void put_types(struct base_json_writer *w, const char *chip)
 {
     int count;
-    const struct topo_slice *slices = topo_slices(&count);
+    const struct topo_slice *slices = topo_slices_of(chip, &count);
     base_json_member_open(w, "accelerator_types", '[');
     for (int i = 0; i < count; i++) {
-        if (strcmp(slices[i].chip, chip) != 0) continue;
         base_json_open_inline(w, '{');
         base_json_member_string(w, "accelerator_type", slices[i].accelerator_type);
         base_json_member_ints(w, "shape", slices[i].shape, 3);
@@ -62,10 +48,11 @@ static const char *amount(struct base_arena *arena, double value, double unit, c
 /* An example name: its largest accelerator type, or a shape. */
 static const char *largest_words(struct base_arena *arena, const struct topo_chip *chip)
 {
-    const struct topo_slice *slice = largest_slice(chip->name);
-    if (slice)
-        return base_print(arena, "%s (%dx%dx%d)", slice->accelerator_type, slice->shape[0], slice->shape[1],
-                          slice->shape[2]);
+    int count;
+    const struct topo_slice *slices = topo_slices_of(chip->name, &count), *last = slices + count - 1;
+    if (count)
+        return base_print(arena, "%s (%dx%dx%d)", last->accelerator_type, last->shape[0], last->shape[1],
+                          last->shape[2]);
     if (chip->kind == TOPO_TPU) return base_print(arena, "%s:2x2", chip->name);
     if (chip->kind == TOPO_GPU || chip->kind == TOPO_CPU)
         return base_print(arena, "%s:NODESx%d", chip->name, chip->domain_size > 8 ? chip->domain_size : 8);

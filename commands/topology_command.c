@@ -14,17 +14,6 @@ struct facts {
     const struct topo_mesh *mesh; /* the mesh of --submesh or --ici-mesh, or NULL */
 };
 
-static const struct topo_slice *slice_of_shape(const struct topo_topology *topology)
-{
-    int count;
-    const struct topo_slice *slices = topo_slices(&count);
-    for (int i = 0; i < count && topology->kind == TOPO_TPU; i++)
-        if (!strcmp(slices[i].chip, topology->chip.name) &&
-            !memcmp(slices[i].shape, topology->bounds, sizeof slices[i].shape))
-            return &slices[i];
-    return NULL;
-}
-
 static int64_t count_links(const struct topo_topology *topology, int chips_of_slice)
 {
     int64_t links = 0;
@@ -37,10 +26,10 @@ static int64_t count_links(const struct topo_topology *topology, int chips_of_sl
 
 static struct facts find_facts(const struct topo_topology *topology)
 {
-    const int *b = topology->bounds, *h = topology->host;
+    const int *h = topology->host;
     bool tpu = topology->kind == TOPO_TPU;
-    int chips_of_slice = tpu ? b[0] * b[1] * b[2] : topology->device_count;
-    struct facts facts = {.topology = topology, .slice = slice_of_shape(topology)};
+    int chips_of_slice = tpu ? topo_chips_of_slice(topology) : topology->device_count;
+    struct facts facts = {.topology = topology, .slice = tpu ? topo_slice_of_shape(topology) : NULL};
     facts.chip_count =
         tpu ? chips_of_slice * topology->slice_count : topology->device_count / topology->chip.jax_devices_per_chip;
     facts.core_count = facts.chip_count * topology->chip.cores_per_chip;

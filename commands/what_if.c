@@ -135,12 +135,10 @@ static void list_topologies(struct values *v)
     const struct topo_topology *now = &v->plan->placement->topology;
     const struct topo_slice *smaller = NULL, *larger = NULL;
     int count;
-    const struct topo_slice *slices = topo_slices(&count);
-    for (int i = 0; i < count && now->kind == TOPO_TPU; i++) {
-        const struct topo_slice *s = &slices[i];
-        if (strcmp(s->chip, now->chip.name) != 0) continue;
-        if (s->device_count < now->device_count && (!smaller || s->device_count > smaller->device_count)) smaller = s;
-        if (s->device_count > now->device_count && (!larger || s->device_count < larger->device_count)) larger = s;
+    const struct topo_slice *slices = topo_slices_of(now->chip.name, &count);
+    for (int i = 0; i < count; i++) {
+        if (slices[i].device_count < now->device_count) smaller = &slices[i];
+        if (slices[i].device_count > now->device_count && !larger) larger = &slices[i];
     }
     const bool is_nodes = now->kind == TOPO_GPU;
     if (smaller) add(v, smaller->accelerator_type);

@@ -34,23 +34,11 @@ static enum base_status find_generation(const struct sim_plan *plan, const struc
     return BASE_OK;
 }
 
-/* The accelerator type that has this shape by itself; NULL: it is asked for as type and topology. */
-static const struct topo_slice *usual_slice(const struct topo_topology *topology)
-{
-    int count;
-    const struct topo_slice *slices = topo_slices(&count);
-    for (int i = 0; i < count; i++)
-        if (!strcmp(slices[i].chip, topology->chip.name) && slices[i].shape[0] == topology->bounds[0] &&
-            slices[i].shape[1] == topology->bounds[1] && slices[i].shape[2] == topology->bounds[2] &&
-            !topology->twisted)
-            return &slices[i];
-    return NULL;
-}
-
 static void put_machine(const struct topo_topology *topology, const struct generation *generation,
                         struct base_text *out)
 {
-    const struct topo_slice *usual = usual_slice(topology);
+    /* Another shape is asked for as type and topology. */
+    const struct topo_slice *usual = topology->twisted ? NULL : topo_slice_of_shape(topology);
     const int *b = topology->bounds;
     const char *number = usual ? strchr(usual->accelerator_type, '-') : NULL;
     base_put(out, "machine=(");

@@ -671,6 +671,11 @@ static void slices_agree_with_their_shapes(struct base_arena *arena)
         TEST_ROW("%s", slice->accelerator_type);
         for (int j = 0; j < i; j++) assert_string_not_equal(slice->accelerator_type, slices[j].accelerator_type);
         assert_true(*slice->source && *slice->confidence);
+        /* Slices of a chip stand together, the smallest first: all readers rely on it. */
+        int of_chip;
+        const struct topo_slice *first = topo_slices_of(slice->chip, &of_chip);
+        assert_true(slice >= first && slice < first + of_chip);
+        if (slice > first) assert_true(slice[-1].device_count < slice->device_count);
         struct topo_topology named = parse(arena, slice->accelerator_type),
                              shaped = parse(arena, base_print(arena, "%s:%dx%dx%d", slice->chip, s[0], s[1], s[2]));
         assert_memory_equal(named.bounds, shaped.bounds, sizeof named.bounds);

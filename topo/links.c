@@ -91,7 +91,7 @@ static void route_group(struct router *r, const struct topo_mesh *mesh, unsigned
 /* Directed links of one dimension: two per pair of neighbours. */
 static double directed_links(const struct topo_topology *t, int dimension)
 {
-    int size = t->bounds[dimension], lines = t->bounds[0] * t->bounds[1] * t->bounds[2] / size;
+    int size = t->bounds[dimension], lines = topo_chips_of_slice(t) / size;
     return 2.0 * lines * (topo_closes(t, dimension) ? size : size - 1);
 }
 
@@ -105,7 +105,7 @@ static double both_ways(const struct router *r, int link)
 static void summarize(const struct router *r, struct topo_ring_load *out)
 {
     const struct topo_topology *t = r->topology;
-    int chips = t->bounds[0] * t->bounds[1] * t->bounds[2];
+    int chips = topo_chips_of_slice(t);
     double links = 0, crossed = 0;
     int64_t chips_spanned = 1;
     bool closes = true;
@@ -134,11 +134,6 @@ static void summarize(const struct router *r, struct topo_ring_load *out)
     out->has_whole_rings = closes && out->has_all_chips;
 }
 
-static int chip_count(const struct topo_topology *t)
-{
-    return t->bounds[0] * t->bounds[1] * t->bounds[2];
-}
-
 /* Routes the rings of all groups; returns the number and size of groups. */
 static int route_all(struct base_arena *arena, const struct topo_topology *topology, const struct topo_mesh *mesh,
                      unsigned axes, struct router *r, int *group_size)
@@ -146,8 +141,8 @@ static int route_all(struct base_arena *arena, const struct topo_topology *topol
     unsigned others = topo_axes_all(&mesh->axes) & ~axes;
     int group_count = topo_axes_product(&mesh->axes, others);
     *r = (struct router){.topology = topology,
-                         .load = base_new(arena, double, chip_count(topology) * DIMENSIONS * DIRECTIONS),
-                         .backward = base_new(arena, double, chip_count(topology) * DIMENSIONS * DIRECTIONS)};
+                         .load = base_new(arena, double, topo_chips_of_slice(topology) * DIMENSIONS * DIRECTIONS),
+                         .backward = base_new(arena, double, topo_chips_of_slice(topology) * DIMENSIONS * DIRECTIONS)};
     *group_size = topo_axes_product(&mesh->axes, axes);
     for (int i = 0; i < group_count; i++)
         route_group(r, mesh, axes, topo_axes_offset(&mesh->axes, others, i), *group_size);
@@ -273,7 +268,7 @@ static void exchange_straight(struct base_arena *arena, const struct topo_topolo
         out->exchange_hops = hops > out->exchange_hops ? hops : out->exchange_hops;
     }
     for (int d = 0; d < DIMENSIONS; d++) {
-        const int lines = chip_count(t) / t->bounds[d];
+        const int lines = topo_chips_of_slice(t) / t->bounds[d];
         out->exchange_link = fmax(out->exchange_link, busiest_place(changes[d], t->bounds[d]) / lines);
     }
 }

@@ -17,21 +17,16 @@ static int add_link(struct topo_network *n, int from, int to, enum topo_link_kin
 
 /* ---- tori ---- */
 
-static int chips_of_slice(const struct topo_topology *t)
-{
-    return t->bounds[0] * t->bounds[1] * t->bounds[2];
-}
-
 static int chip_node(const struct topo_topology *t, int slice, const int at[3])
 {
-    return slice * chips_of_slice(t) + at[0] + t->bounds[0] * (at[1] + t->bounds[1] * at[2]);
+    return slice * topo_chips_of_slice(t) + at[0] + t->bounds[0] * (at[1] + t->bounds[1] * at[2]);
 }
 
 void topo_network_place(const struct topo_network *n, int node, int *slice, int at[3])
 {
     const struct topo_topology *t = &n->topology;
-    int chip = node % chips_of_slice(t);
-    *slice = node / chips_of_slice(t);
+    int chip = node % topo_chips_of_slice(t);
+    *slice = node / topo_chips_of_slice(t);
     at[0] = chip % t->bounds[0];
     at[1] = chip / t->bounds[0] % t->bounds[1];
     at[2] = chip / (t->bounds[0] * t->bounds[1]);
@@ -72,7 +67,7 @@ static int host_of(const struct topo_topology *t, const int at[3])
 static void link_hosts(struct topo_network *n)
 {
     const struct topo_topology *t = &n->topology;
-    int chips = chips_of_slice(t), of_host = t->host[0] * t->host[1] * t->host[2], hosts = chips / of_host;
+    int chips = topo_chips_of_slice(t), of_host = t->host[0] * t->host[1] * t->host[2], hosts = chips / of_host;
     int first_host = n->node_count, fabric = first_host + hosts * t->slice_count;
     n->node_count = fabric + 1;
     for (int host = first_host; host < fabric; host++) {
@@ -94,7 +89,7 @@ static void link_hosts(struct topo_network *n)
 static void build_torus(struct topo_network *n)
 {
     const struct topo_topology *t = &n->topology;
-    n->device_nodes = n->node_count = chips_of_slice(t) * t->slice_count;
+    n->device_nodes = n->node_count = topo_chips_of_slice(t) * t->slice_count;
     n->torus_links = base_new(n->arena, int, n->device_nodes *TORUS_LINKS);
     n->host_of = base_new(n->arena, int, n->device_nodes);
     for (int chip = 0; chip < n->device_nodes; chip++) link_chip(n, chip);

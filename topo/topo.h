@@ -111,6 +111,9 @@ enum base_status topo_chip_called(struct base_arena *arena, const char *name, co
 /* The catalogue, sorted as in its files. */
 const struct topo_chip *topo_chips(int *count);
 const struct topo_slice *topo_slices(int *count);
+const struct topo_slice *topo_slices_of(const char *chip, int *count); /* of one chip, the smallest first */
+/* The accelerator type with a TPU slice's shape; NULL: none is listed, or these are no TPUs. */
+const struct topo_slice *topo_slice_of_shape(const struct topo_topology *topology);
 /* The next larger topology of the same chips. TPUs: the accelerator type with the fewest devices above device_count.
  * GPUs: twice the nodes. The name is in the arena or static; NULL: none. */
 const char *topo_next_larger(struct base_arena *arena, const struct topo_topology *topology, int *device_count);
@@ -231,6 +234,10 @@ enum base_status topo_data_layout_find(struct base_arena *arena, const struct to
 
 /* ---- routes on a torus (routes.c) ---- */
 
+static inline int topo_chips_of_slice(const struct topo_topology *t)
+{
+    return t->bounds[0] * t->bounds[1] * t->bounds[2];
+}
 bool topo_closes(const struct topo_topology *topology, int dimension); /* its last chip links to its first */
 /* Moves to the neighbour along a dimension, up (0) or down (1), with wraparound. */
 void topo_step(const struct topo_topology *topology, int at[3], int dimension, int direction);

@@ -116,13 +116,12 @@ enum base_status topo_refuse_size(const struct topo_chip *chip, const char *digi
 {
     const struct topo_slice *below = NULL, *above = NULL;
     int count;
-    const struct topo_slice *slices = topo_slices(&count);
+    const struct topo_slice *slices = topo_slices_of(chip->name, &count);
     size_t prefix = strlen(chip->name) + 1, width = strlen(digits);
     for (int i = 0; i < count; i++) {
-        if (strcmp(slices[i].chip, chip->name) != 0) continue;
         const char *size = slices[i].accelerator_type + prefix;
         bool less = strlen(size) != width ? strlen(size) < width : strcmp(size, digits) < 0;
-        if (less) below = &slices[i]; /* rows are sorted by size */
+        if (less) below = &slices[i];
         else if (!above) above = &slices[i];
     }
     if (!below && !above)

@@ -113,11 +113,9 @@ enum base_status topo_chip_called(struct base_arena *arena, const char *name, co
 static const struct topo_slice *slice_of(const struct topo_chip *chip, int64_t chips)
 {
     int count;
-    const struct topo_slice *slices = topo_slices(&count);
+    const struct topo_slice *slices = topo_slices_of(chip->name, &count);
     for (int i = 0; i < count; i++)
-        if (!strcmp(slices[i].chip, chip->name) &&
-            (int64_t)slices[i].shape[0] * slices[i].shape[1] * slices[i].shape[2] == chips)
-            return &slices[i];
+        if (slices[i].chip_count == chips) return &slices[i];
     return NULL;
 }
 

@@ -181,7 +181,7 @@ enum base_status tuner_search_place_shape(struct search *s, int group)
     /* Overlapped collectives may cost nothing. */
     if (sim_asynchronous_kinds(best->profile.passes)) s->links = false;
     /* Link-by-link simulation gives no provable relation between the costs of two collectives. */
-    if (sim_asks_links(best)) s->links = false;
+    if (best->profile.simulated) s->links = false;
     return BASE_OK;
 }
 
@@ -228,7 +228,7 @@ double tuner_search_sibling_s(const struct sim_prediction *p, const struct sim_d
     bool alone = true;
     for (int i = 0; i < detail->collectives.count; i++)
         alone = alone && detail->collectives.rows[i].launch_count == (double)detail->collectives.rows[i].count;
-    if (sim_asks_links(placement) && !alone) return p->step_s - p->exposed_communication_s;
+    if (placement->profile.simulated && !alone) return p->step_s - p->exposed_communication_s;
     bool all = fabs(known_s - p->exposed_communication_s) <= slack * p->step_s &&
                fabs(p->communication_s - p->exposed_communication_s) <= slack * p->step_s;
     return p->step_s - p->exposed_communication_s + (all ? there_s : 0);

@@ -164,15 +164,6 @@ void tuner_rules_put_digits(const struct tuner_rule_space *space, unsigned scope
     }
 }
 
-static int64_t greatest_common_divisor(int64_t a, int64_t b)
-{
-    while (b) {
-        const int64_t rest = a % b;
-        a = b, b = rest;
-    }
-    return a;
-}
-
 /* Parameters and their state must divide; optimizer partitioning shards arrays that are not arguments. */
 static void find_divided(const struct tuner_relaxed_program *o, int c, struct coded_class *coded)
 {
@@ -183,7 +174,7 @@ static void find_divided(const struct tuner_relaxed_program *o, int c, struct co
     for (int i = 0; i < o->persistent_count; i++) {
         const struct sim_shape *shape = &o->shapes[o->persistent_shapes[i]];
         for (int d = 0; o->persistent_classes[i] == c && d < shape->rank; d++)
-            coded->divides[d] = greatest_common_divisor(sizes[shape->dims[d]], coded->divides[d]);
+            coded->divides[d] = base_common_divisor(sizes[shape->dims[d]], coded->divides[d]);
     }
 }
 

@@ -263,8 +263,6 @@ double sim_dispatch_s(const struct sim_placement *placement, unsigned axes, doub
  * floor of a collective over several axes). Training steps are priced as calibrated. */
 double sim_small_collective_s(const struct sim_placement *placement, enum sim_collective kind, unsigned axes,
                               double bytes);
-/* True if collectives are simulated: "network": "simulated", or a topology with failures. */
-bool sim_asks_links(const struct sim_placement *placement);
 /* Seconds of a simulated collective. On NCCL's GPUs the simulation gives the links' rate, and NCCL's protocols the
  * rest. */
 double sim_lowered_s(const struct sim_placement *placement, const struct sim_link_cost *wire, enum sim_collective kind,

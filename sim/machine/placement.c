@@ -226,11 +226,6 @@ enum sim_routes sim_routes_of(const struct sim_placement *p, enum sim_collective
     return one_ring ? SIM_ONE_RING : SIM_ANY_ROUTE;
 }
 
-bool sim_asks_links(const struct sim_placement *p)
-{
-    return p->profile.simulated;
-}
-
 /* Simulates each set of axes and kind of collective. */
 static enum base_status ask_links(struct base_arena *arena, struct sim_placement *p, const struct topo_mesh *mesh,
                                   struct base_error *error)
@@ -266,7 +261,7 @@ enum base_status sim_placement_build(struct base_arena *arena, const struct topo
 {
     struct sim_placement p = {.topology = *topology, .profile = *profile};
     struct topo_mesh mesh;
-    const bool needs_devices = topo_has_torus(topology) || request->dcn_mesh.count > 0 || sim_asks_links(&p);
+    const bool needs_devices = topo_has_torus(topology) || request->dcn_mesh.count > 0 || p.profile.simulated;
     const enum topo_extent extent = needs_devices ? TOPO_WITH_DEVICES : TOPO_SHAPE_ALONE;
     struct topo_mesh_request split = *request;
     enum base_status status = topo_mesh_build(arena, topology, request, extent, &mesh, error);
@@ -291,7 +286,7 @@ enum base_status sim_placement_build(struct base_arena *arena, const struct topo
             error, BASE_INPUT,
             "topology: no source gives the link rate of %s; use a --profile with constants.link_bytes_per_s",
             topology->chip.name);
-    if (sim_asks_links(&p)) BASE_TRY(ask_links(arena, &p, &mesh, error));
+    if (p.profile.simulated) BASE_TRY(ask_links(arena, &p, &mesh, error));
     *out = p;
     return BASE_OK;
 }
@@ -428,6 +423,6 @@ bool sim_price_is_exact(const struct sim_placement *placement, enum sim_collecti
     const struct topo_ring_load *load = &placement->groups[axes].load;
     const bool one_torus = placement->topology.kind == TOPO_TPU && placement->topology.slice_count == 1;
     const bool in_steps = kind == SIM_COLLECTIVE_PERMUTE || kind <= SIM_REDUCE_SCATTER;
-    return one_torus && !sim_asks_links(placement) && in_steps && load->dimension_count == 1 &&
+    return one_torus && !placement->profile.simulated && in_steps && load->dimension_count == 1 &&
            load->busiest_link - load->mean_link <= 1e-12 * load->mean_link;
 }

@@ -167,6 +167,14 @@ static enum base_status from_software(const struct topo_topology *topology, cons
     return BASE_OK;
 }
 
+static enum base_status unknown_member(const char *of, const char *name, const char *const *known, int count,
+                                       struct base_error *error)
+{
+    const char *nearest = base_nearest(name, known, count);
+    return base_fail(error, BASE_INPUT, "--profile: %s%.60s: is unknown%s%s%s", of, name,
+                     nearest ? "; did you mean " : "", nearest ? nearest : "", nearest ? "?" : "");
+}
+
 /* {"overlap_collectives": true}: passes that the software's row has not, or has. */
 static enum base_status passes_from_user(const struct base_json *given, struct sim_profile *profile,
                                          struct base_error *error)
@@ -178,10 +186,7 @@ static enum base_status passes_from_user(const struct base_json *given, struct s
     for (const struct base_json *p = given ? given->child : NULL; p; p = p->next) {
         const char *passes[SIM_PASS_COUNT];
         int count = sim_pass_choices(passes), which = sim_pass_named(p->key, strlen(p->key));
-        const char *nearest = base_nearest(p->key, passes, count);
-        if (which < 0)
-            return base_fail(error, BASE_INPUT, "--profile: passes.%.60s: is unknown%s%s%s", p->key,
-                             nearest ? "; did you mean " : "", nearest ? nearest : "", nearest ? "?" : "");
+        if (which < 0) return unknown_member("passes.", p->key, passes, count, error);
         if (p->kind != BASE_JSON_TRUE && p->kind != BASE_JSON_FALSE)
             return base_fail(error, BASE_INPUT, "--profile: passes.%s: true or false is needed", p->key);
         const sim_pass_set pass = SIM_PASS_BIT(which);
@@ -231,9 +236,7 @@ static int constant_of(const char *name, struct base_error *error)
     const int which = sim_constant_named(name);
     if (which >= 0) return which;
     for (int i = 0; i < SIM_CONSTANT_COUNT; i++) known[i] = constant_rows[i].name;
-    const char *nearest = base_nearest(name, known, SIM_CONSTANT_COUNT);
-    base_fail(error, BASE_INPUT, "--profile: constants.%.60s: is unknown%s%s%s", name, nearest ? "; did you mean " : "",
-              nearest ? nearest : "", nearest ? "?" : "");
+    unknown_member("constants.", name, known, SIM_CONSTANT_COUNT, error);
     return -1;
 }
 
@@ -290,7 +293,7 @@ enum base_status sim_profile_check(const struct base_json *overrides, struct bas
          m = m->next) {
         const char *nearest = base_nearest(m->key, members, BASE_COUNT(members));
         if (nearest && strcmp(nearest, m->key) != 0)
-            return base_fail(error, BASE_INPUT, "--profile: %.60s: is unknown; did you mean %s?", m->key, nearest);
+            return unknown_member("", m->key, members, BASE_COUNT(members), error);
     }
     return from_user(overrides, NULL, &unused, error);
 }

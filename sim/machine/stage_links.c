@@ -2,16 +2,6 @@
  * as in Megatron-LM (megatron/mpu/initialize.py) and its successors. */
 #include "sim/machine/machine.h"
 
-static int greatest_common_divisor(int a, int b)
-{
-    while (b) {
-        const int rest = a % b;
-        a = b;
-        b = rest;
-    }
-    return a;
-}
-
 enum base_status sim_stage_topology(const struct topo_topology *topology, int64_t stages, struct topo_topology *out,
                                     struct base_error *error)
 {
@@ -24,7 +14,7 @@ enum base_status sim_stage_topology(const struct topo_topology *topology, int64_
         return base_fail(error, BASE_INPUT, "pipeline_stages: %lld does not divide %d devices; use a number that does",
                          (long long)stages, topology->device_count);
     const int devices = topology->device_count / (int)stages, node = topology->bounds[1],
-              local = greatest_common_divisor(devices, node);
+              local = (int)base_common_divisor(devices, node);
     out->bounds[0] = devices / local;
     out->bounds[1] = local;
     out->device_count = out->devices_per_slice = devices;

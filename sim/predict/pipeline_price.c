@@ -212,7 +212,7 @@ enum base_status sim_pipeline_check(const struct sim_plan *plan, struct base_err
 {
     if (plan->options.step != MODEL_STEP_TRAIN && plan->options.step != MODEL_STEP_EVALUATE)
         return base_fail(error, BASE_INPUT, "pipeline_stages: only training and evaluation have stages; use 1");
-    if (plan->form == SIM_AS_PARTITIONED || sim_asks_links(plan->placement))
+    if (plan->form == SIM_AS_PARTITIONED || plan->placement->profile.simulated)
         return base_fail(error, BASE_INPUT, "pipeline_stages: %s is not modelled with more than one; use 1",
                          plan->form == SIM_AS_PARTITIONED ? "--as-partitioned" : "--network simulated");
     struct sim_pipeline_traits traits;
