@@ -41,8 +41,8 @@ extern const char *const model_rule_sets[MODEL_RULE_SETS];
  * there is standard_moe:A,P, T5X's for experts. */
 #define MODEL_RULE_NAMES "standard:A,P|data_only|zero3|megatron|optimus|gshard|maxtext"
 
-/* One of these names, or a JSON list of [logical axis or null, mesh axis or null or list]. Named sets cost no memory;
- * the names of a JSON list live in the arena. */
+/* One of these names, or a JSON list of [logical axis or null, mesh axis or null or list]. Rules
+ * and their names live in the arena. */
 enum base_status model_rules_parse(struct base_arena *arena, const char *text, struct model_rules *out,
                                    struct base_error *error);
 

@@ -5,141 +5,83 @@
 
 enum { MOST_RULES = 1024 }; /* T5X's own sets have about twenty, and each tensor is resolved against all */
 
-/* ---- named sets ---- */
+/* ---- named sets (rule_sets.csv) ---- */
 
-#define NONE(axis)                                                                                                     \
-    {                                                                                                                  \
-        .logical = axis                                                                                                \
-    }
-#define TO(axis, mesh)                                                                                                 \
-    {                                                                                                                  \
-        .logical = axis, .value = {.count = 1, .names = {mesh} }                                                       \
-    }
-#define NEVER_SHARDED                                                                                                  \
-    NONE("relpos_buckets"), NONE("abspos_buckets"), NONE("length"), NONE("layers"), NONE("stack"),                     \
-        NONE("mlp_activations")
-#define STANDARD TO("mlp", "model"), TO("heads", "model"), NONE("kv"), TO("joined_kv", "model")
-#define MEGATRON TO("batch", "data"), TO("mlp", "model"), TO("heads", "model"), TO("vocab", "model")
-
-static const struct model_rule standard_1_1[] = {TO("batch", "data"), TO("vocab", "model"), NONE("embed"), STANDARD,
-                                                 NEVER_SHARDED};
-static const struct model_rule standard_1_2[] = {TO("batch", "data"), TO("vocab", "model"), STANDARD,
-                                                 TO("embed", "data"), NEVER_SHARDED};
-static const struct model_rule standard_2_1[] = {TO("batch", "data"), TO("vocab", "model"), STANDARD,
-                                                 TO("embed", "model"), NEVER_SHARDED};
-static const struct model_rule standard_2_2[] = {TO("batch", "data"),  TO("vocab", "model"), STANDARD,
-                                                 TO("embed", "model"), TO("embed", "data"),  NEVER_SHARDED};
-static const struct model_rule data_only[] = {TO("batch", "data"), NONE("vocab"), NONE("embed"),     NONE("mlp"),
-                                              NONE("heads"),       NONE("kv"),    NONE("joined_kv"), NEVER_SHARDED};
-static const struct model_rule zero3[] = {TO("batch", "data"), TO("embed", "data"), NONE("vocab"),     NONE("mlp"),
-                                          NONE("heads"),       NONE("kv"),          NONE("joined_kv"), NEVER_SHARDED};
-static const struct model_rule megatron[] = {MEGATRON, NONE("embed"), NONE("kv"), NONE("joined_kv"), NEVER_SHARDED};
-static const struct model_rule optimus[] = {MEGATRON, TO("embed", "model"), NONE("kv"), NONE("joined_kv"),
-                                            NEVER_SHARDED};
-static const struct model_rule gshard[] = {MEGATRON,   TO("embed", "model"), TO("embed", "data"),
-                                           NONE("kv"), NONE("joined_kv"),    NEVER_SHARDED};
-
-/* MaxText's rules for a mesh of data, fsdp and tensor (AI-Hypercomputer/maxtext base.yml, logical_axis_rules).
- * Weights have embed over fsdp. Activations, whose batch already uses fsdp, have it over tensor. */
-static const struct model_rule maxtext[] = {{.logical = "batch", .value = {.count = 2, .names = {"data", "fsdp"}}},
-                                            TO("mlp", "tensor"),
-                                            TO("heads", "tensor"),
-                                            TO("joined_kv", "tensor"),
-                                            TO("vocab", "tensor"),
-                                            NONE("kv"),
-                                            TO("embed", "fsdp"),
-                                            TO("embed", "tensor"),
-                                            NEVER_SHARDED};
-
-/* T5X's rules for experts (t5x/contrib/moe/partitioning.py): the standard set for one-axis parameter partitioning,
- * with the batch over expert, then data. */
-#define MOE_BATCH                                                                                                      \
-    {                                                                                                                  \
-        .logical = "batch", .value = {.count = 2, .names = {"expert", "data"} }                                        \
-    }
-#define EXPERTS TO("expert", "expert"), TO("expert_mlp", "model"), TO("expert_replicas", "data"), NONE("unmodeled")
-static const struct model_rule moe_1_1[] = {MOE_BATCH, TO("vocab", "model"), NONE("embed"),
-                                            STANDARD,  NEVER_SHARDED,        EXPERTS};
-static const struct model_rule moe_2_1[] = {
-    MOE_BATCH, TO("vocab", "model"), STANDARD, TO("embed", "model"), NEVER_SHARDED, EXPERTS};
-
-#define SET(rules)                                                                                                     \
-    {                                                                                                                  \
-        rules, BASE_COUNT(rules)                                                                                       \
-    }
-
-static const struct {
-    const char *name;
-    struct model_rules rules;
-} documented[] = {
-    {"standard", SET(standard_1_1)}, {"data_only", SET(data_only)},  {"zero3", SET(zero3)},
-    {"megatron", SET(megatron)},     {"optimus", SET(optimus)},      {"gshard", SET(gshard)},
-    {"maxtext", SET(maxtext)},       {"standard_moe", SET(moe_2_1)},
-};
+extern const struct base_table embedded_model_rule_sets_csv;
+static const struct base_table *const sets = &embedded_model_rule_sets_csv;
 
 const char *const model_rule_sets[MODEL_RULE_SETS] = {
     "standard:1,1", "standard:1,2", "standard:2,1", "standard:2,2", "data_only",        "zero3",
     "megatron",     "optimus",      "gshard",       "maxtext",      "standard_moe:1,1", "standard_moe:2,1"};
 
-/* Indexed by activation and parameter partitioning dims, minus one. */
-static const struct model_rules standard[2][2] = {{SET(standard_1_1), SET(standard_1_2)},
-                                                  {SET(standard_2_1), SET(standard_2_2)}};
+static const char *const documented[] = {"standard", "data_only", "zero3",   "megatron",
+                                         "optimus",  "gshard",    "maxtext", "standard_moe"};
 
-static const struct model_rules standard_moe[2] = {SET(moe_1_1), SET(moe_2_1)};
-
-/* The activation and parameter partitioning dims of "standard:A,P". */
-static enum base_status read_dims(const char *set, const char *text, int64_t dims[2], struct base_error *error)
+/* "embed=data+fsdp", or "embed", which is not sharded. */
+static struct model_rule rule_of(struct base_arena *arena, const char *word, size_t length)
 {
+    const size_t cut = strcspn(word, " ="), all = length;
+    struct model_rule rule = {.logical = base_copy_bytes(arena, word, cut)};
+    for (size_t at = cut + 1, end; at < all; at = end + 1) {
+        end = at + strcspn(word + at, " +");
+        rule.value.names[rule.value.count++] = base_copy_bytes(arena, word + at, end - at);
+    }
+    return rule;
+}
+
+/* False: no set has that name. */
+static bool find_set(struct base_arena *arena, const char *name, struct model_rules *out)
+{
+    int row = 0, count = 0;
+    if (!strcmp(name, "standard")) name = "standard:1,1";
+    if (!strcmp(name, "standard_moe")) name = "standard_moe:2,1";
+    while (row < sets->row_count && strcmp(base_table_value(sets, row, "name"), name) != 0) row++;
+    const char *text = base_table_value(sets, row, "rules");
+    if (row == sets->row_count) return false;
+    struct model_rule *rules = base_new(arena, struct model_rule, strlen(text) / 2 + 1);
+    for (const char *at = text; *at; at += strspn(at, " ")) {
+        const size_t length = strcspn(at, " ");
+        rules[count++] = rule_of(arena, at, length);
+        at += length;
+    }
+    *out = (struct model_rules){rules, count};
+    return true;
+}
+
+/* The set with the activation and parameter partitioning dims of "standard:A,P". For parameter dims 2 of experts, T5X
+ * intends a warning, but raises its logger's return value, which is not an exception. */
+static enum base_status read_standard(struct base_arena *arena, const char *set, const char *text,
+                                      struct model_rules *out, struct base_error *error)
+{
+    int64_t dims[2];
     int count;
     BASE_TRY(base_parse_ints(text, set, INT32_MIN, INT32_MAX, 2, dims, &count, error));
-    if (count == 2) return BASE_OK;
-    return base_fail(error, BASE_INPUT, "%s:%.40s: activation and parameter partitioning dims are needed, as in %s:1,1",
-                     set, text, set);
-}
-
-static enum base_status check_dims(const char *set, const char *text, const int64_t dims[2], struct base_error *error)
-{
-    for (int i = 0; i < 2; i++)
-        if (dims[i] < 1 || dims[i] > 2)
-            return base_fail(error, BASE_INPUT, "%s:%.40s: %s_partitioning_dims %d is not supported; use 1 or 2", set,
-                             text, i == 0 ? "activation" : "parameter", (int)dims[i]);
-    return BASE_OK;
-}
-
-static enum base_status standard_rules(const char *text, struct model_rules *out, struct base_error *error)
-{
-    int64_t dims[2];
-    BASE_TRY(read_dims("standard", text, dims, error));
-    BASE_TRY(check_dims("standard", text, dims, error));
-    *out = standard[dims[0] - 1][dims[1] - 1];
-    return BASE_OK;
-}
-
-/* For parameter dims 2, T5X intends a warning, but raises its logger's return value, which is not an exception. */
-static enum base_status standard_moe_rules(const char *text, struct model_rules *out, struct base_error *error)
-{
-    int64_t dims[2];
-    BASE_TRY(read_dims("standard_moe", text, dims, error));
-    if (dims[1] == 2)
+    if (count != 2)
+        return base_fail(error, BASE_INPUT,
+                         "%s:%.40s: activation and parameter partitioning dims are needed, as in %s:1,1", set, text,
+                         set);
+    if (dims[1] == 2 && !strcmp(set, "standard_moe"))
         return base_fail(error, BASE_INPUT,
                          "standard_moe:%.40s: exceptions must derive from BaseException: T5X knows no "
                          "parameter_partitioning_dims 2 for experts; use 1",
                          text);
-    BASE_TRY(check_dims("standard_moe", text, dims, error));
-    *out = standard_moe[dims[0] - 1];
+    for (int i = 0; i < 2; i++)
+        if (dims[i] < 1 || dims[i] > 2)
+            return base_fail(error, BASE_INPUT, "%s:%.40s: %s_partitioning_dims %d is not supported; use 1 or 2", set,
+                             text, i == 0 ? "activation" : "parameter", (int)dims[i]);
+    find_set(arena, base_print(arena, "%s:%d,%d", set, (int)dims[0], (int)dims[1]), out);
     return BASE_OK;
 }
 
 static enum base_status unknown_set(const char *text, struct base_error *error)
 {
-    const char *names[BASE_COUNT(documented)];
     char others[256] = "";
     for (int i = 0; i < BASE_COUNT(documented); i++) {
         const size_t length = strlen(others);
-        names[i] = documented[i].name;
-        if (strncmp(names[i], "standard", 8) != 0) snprintf(others + length, sizeof others - length, ", %s", names[i]);
+        if (strncmp(documented[i], "standard", 8) != 0)
+            snprintf(others + length, sizeof others - length, ", %s", documented[i]);
     }
-    const char *nearest = base_meant("logical_axis_rules", text, names, BASE_COUNT(documented));
+    const char *nearest = base_meant("logical_axis_rules", text, documented, BASE_COUNT(documented));
     return base_fail(error, BASE_INPUT,
                      "\"%.60s\" is no set of axis rules%s%s%sUse standard, standard:A,P, standard_moe:A,P%s or a "
                      "JSON list [[\"batch\", \"data\"], …]",
@@ -224,18 +166,10 @@ enum base_status model_rules_parse(struct base_arena *arena, const char *text, s
 {
     const char *start = text + strspn(text, " \t\r\n");
     enum base_status status = BASE_OK;
-    if (*start == '[' || *start == '{') {
-        status = parse_list(arena, text, out, error);
-        return status == BASE_OK ? status : base_fail_in(error, "logical_axis_rules");
-    }
-    for (int i = 0; i < BASE_COUNT(documented); i++) {
-        if (strcmp(text, documented[i].name) != 0) continue;
-        *out = documented[i].rules;
-        return BASE_OK;
-    }
-    if (!strncmp(text, "standard:", 9)) status = standard_rules(text + 9, out, error);
-    else if (!strncmp(text, "standard_moe:", 13)) status = standard_moe_rules(text + 13, out, error);
-    else status = unknown_set(text, error);
+    if (*start == '[' || *start == '{') status = parse_list(arena, text, out, error);
+    else if (!strncmp(text, "standard:", 9)) status = read_standard(arena, "standard", text + 9, out, error);
+    else if (!strncmp(text, "standard_moe:", 13)) status = read_standard(arena, "standard_moe", text + 13, out, error);
+    else if (!find_set(arena, text, out)) status = unknown_set(text, error);
     return status == BASE_OK ? status : base_fail_in(error, "logical_axis_rules");
 }
 
@@ -382,19 +316,18 @@ struct model_rules model_rules_over_context(struct base_arena *arena, const stru
 
 static bool names_model(const struct model_rules *rules)
 {
-    for (int i = 0; i < rules->count; i++)
-        for (int j = 0; j < rules->rules[i].value.count; j++)
-            if (rules->rules[i].value.names[j] && !strcmp(rules->rules[i].value.names[j], "model")) return true;
-    return false;
+    const struct model_axes model = {.count = 1, .names = {"model"}};
+    bool any = false;
+    for (int i = 0; i < rules->count; i++) any = any || shares_mesh_axis(&model, &rules->rules[i].value);
+    return any;
 }
 
 struct model_rules model_rules_over_model(struct base_arena *arena, const struct model_rules *rules)
 {
-    static const struct model_rule own[] = {TO("vocab", "model"), TO("mlp", "model"), TO("heads", "model"),
-                                            TO("joined_kv", "model")};
+    static const char *const own[] = {"vocab", "mlp", "heads", "joined_kv"};
     if (names_model(rules)) return *rules;
     struct model_rule *all = base_new(arena, struct model_rule, rules->count + BASE_COUNT(own));
-    memcpy(all, own, sizeof own);
+    for (int i = 0; i < BASE_COUNT(own); i++) all[i] = (struct model_rule){own[i], {.count = 1, .names = {"model"}}};
     memcpy(all + BASE_COUNT(own), rules->rules, (size_t)rules->count * sizeof *all);
     return (struct model_rules){all, rules->count + BASE_COUNT(own)};
 }
@@ -428,8 +361,9 @@ static struct model_axes axes_listed(const char *first, bool context, bool model
 struct model_rules model_rules_over_experts(struct base_arena *arena, const struct model_rules *rules,
                                             bool over_experts, bool over_model, bool over_context)
 {
-    static const struct model_rule spread[] = {{.logical = "batch", .value = {.count = 2, .names = {"expert", "data"}}},
-                                               TO("expert_replicas", "data")};
+    static const struct model_rule spread[] = {
+        {.logical = "batch", .value = {.count = 2, .names = {"expert", "data"}}},
+        {.logical = "expert_replicas", .value = {.count = 1, .names = {"data"}}}};
     /* Each device that has a part of a sequence sends it, in one all-to-all over all axes of experts. */
     const struct model_axes by_experts = axes_listed("expert", over_context, over_model);
     struct model_axes by_groups = by_experts;
