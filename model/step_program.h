@@ -5,6 +5,7 @@
 #include "model/architecture.h"
 #include "model/axes.csv.h"
 #include "model/functions.csv.h"
+#include "model/sizes.csv.h"
 
 /* ---- the program of one training step (program.c, forward.c, backward.c, update.c) ----
  *
@@ -13,66 +14,8 @@
  * operation names its operands' dimensions by labels, one letter each: "ble,ehd->blhd". A label's extent, logical axis
  * and sharding follow from the tensors. */
 
-/* Sizes that a plan fills in. */
-enum model_size {
-    MODEL_ONE,
-    MODEL_BATCH /* of one microbatch */,
-    MODEL_GLOBAL_BATCH,
-    MODEL_INPUTS_LENGTH,
-    MODEL_TARGETS_LENGTH,
-    MODEL_EMBED,
-    MODEL_HEADS,
-    MODEL_KV_HEADS,
-    MODEL_HEAD_DIM,
-    MODEL_JOINED_KV,
-    MODEL_JOINED_KV_HEADS /* num_kv_heads * head_dim */,
-    MODEL_MLP,
-    MODEL_VOCAB,
-    MODEL_RELPOS_BUCKETS,
-    MODEL_POSITIONS,
-    MODEL_ENCODER_LAYERS,
-    MODEL_DECODER_LAYERS,
-    MODEL_LATER_ENCODER_LAYERS /* all but the first */,
-    MODEL_LATER_DECODER_LAYERS,
-    MODEL_MICROBATCHES,
-    MODEL_EXPERTS,
-    MODEL_EXPERT_MLP,
-    MODEL_ENCODER_GROUPS /* of tokens that are routed together */,
-    MODEL_ENCODER_GROUP_TOKENS,
-    MODEL_ENCODER_CAPACITY /* tokens of a group that one expert takes */,
-    MODEL_DECODER_GROUPS,
-    MODEL_DECODER_GROUP_TOKENS,
-    MODEL_DECODER_CAPACITY,
-    MODEL_SELECTED_EXPERTS,
-    MODEL_EXPERT_PARTITIONS /* as configured */,
-    MODEL_ROWS /* a decode step: sequences times decodes of each */,
-    MODEL_NUM_DECODES,
-    MODEL_CANDIDATES /* of a beam search: twice the beams */,
-    MODEL_CANDIDATE_FIELDS,
-    MODEL_DECODED_LENGTH /* columns that sequences have while they are decoded */,
-    MODEL_DECODE_STEPS /* at most */,
-    MODEL_BISECTIONS,
-    MODEL_INNER_ENCODER_LAYERS /* all but the first and the last */,
-    MODEL_INNER_DECODER_LAYERS,
-    MODEL_SECOND_ENCODER_LAYER /* 1 where there is one behind the first, else 0 */,
-    MODEL_SECOND_DECODER_LAYER,
-    MODEL_HALF_VOCAB,
-    MODEL_ANSWER_LENGTH,
-    MODEL_SEQUENCE_BLOCKS /* parts of a sequence whose keys and values pass around a ring of devices */,
-    MODEL_BLOCK_TOKENS,
-    MODEL_QUERY_RANK /* of latent attention, as the next four */,
-    MODEL_KEY_VALUE_RANK,
-    MODEL_ROPE_DIM,
-    MODEL_NOPE_DIM,
-    MODEL_VALUE_DIM,
-    MODEL_SHARED_MLP,
-    MODEL_DENSE_LAYERS /* of a decoder, before those with experts */,
-    MODEL_LATER_DENSE_LAYERS,
-    MODEL_SECOND_DENSE_LAYER,
-    MODEL_LORA_RANK,
-    MODEL_SIZE_COUNT
-};
-
+/* Sizes that a plan fills in: enum model_size, made of sizes.csv, whose column `value` is a size before experts and
+ * decoding are known. */
 /* Kinds of sizes that compilers lay out differently. */
 enum model_counted {
     MODEL_COUNTS_OTHERS,

@@ -14,6 +14,7 @@ topo/chips.csv) record=topo_chip ;;
 topo/slices.csv) record=topo_slice ;;
 model/functions.csv) record=model_function prefix=MODEL_ last=MODEL_FUNCTION_COUNT ;;
 model/axes.csv) record=model_axis prefix=MODEL_ last=MODEL_AXIS_COUNT ;;
+model/sizes.csv) record=model_size prefix=MODEL_ last=MODEL_SIZE_COUNT ;;
 model/traits.csv) record=model_trait prefix=MODEL_TRAIT_ last=MODEL_TRAIT_COUNT ;;
 model/config_keys.csv) record=key prefix= last=KEY_COUNT ;;
 sim/machine/profile_constants.csv) record=sim_constant prefix=SIM_ last=SIM_CONSTANT_COUNT ;;
