@@ -3,6 +3,8 @@
 #define MODEL_ARCHITECTURE_H
 
 #include "base/base.h"
+#include "model/dtypes.csv.h"
+#include "model/optimizers.csv.h"
 #include "model/traits.h"
 #include "topo/topo.h"
 
@@ -304,35 +306,13 @@ const struct model_parameter *model_parameter_of_tensor(struct base_arena *arena
 
 /* ---- optimizer state (optimizer_state.c) ---- */
 
-enum model_dtype {
-    MODEL_FLOAT32,
-    MODEL_BFLOAT16,
-    MODEL_FLOAT16,
-    MODEL_FP8,
-    MODEL_INT32,
-    MODEL_BOOL,
-    MODEL_INT8,
-    MODEL_UINT32,
-    MODEL_MXFP8,
-    MODEL_NVFP4
-};
+/* enum model_dtype is made of dtypes.csv. */
 bool model_dtype_is_quantized(enum model_dtype dtype);   /* of products alone: fp8, mxfp8, nvfp4, int8 */
 bool model_dtype_is_small_float(enum model_dtype dtype); /* fp8, mxfp8, nvfp4 */
 int64_t model_dtype_bytes(enum model_dtype dtype);
 const char *model_dtype_name(enum model_dtype dtype);
 
-enum model_optimizer {
-    MODEL_ADAFACTOR,
-    MODEL_ADAMW,
-    MODEL_SGD,
-    MODEL_LION,
-    MODEL_ADAMW8BIT, /* moments of one byte, each block of 256 with a scale, which is not counted: 1.6 % of them */
-    MODEL_PAGED_ADAMW8BIT, /* the same in memory that the driver may page to the host */
-    MODEL_ADAM_MINI,       /* one second moment a block, which is next to nothing */
-    MODEL_SGD_MOMENTUM,
-    MODEL_MUON, /* of matrices of layers a momentum, which is made orthogonal; of all else AdamW */
-    MODEL_OPTIMIZER_COUNT
-};
+/* enum model_optimizer is made of optimizers.csv. */
 const char *model_optimizer_name(enum model_optimizer optimizer);
 /* Arrays as large as the parameter that it keeps of each, by name; returns how many. Adafactor's are others. */
 enum { MODEL_MOST_MOMENTS = 2 };

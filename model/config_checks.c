@@ -1,4 +1,5 @@
 /* Keys of a model that do not go together, or that have no meaning without another. */
+#include "model/config_checks.csv.h"
 #include "model/config_keys.h"
 
 /* Latent attention needs all of its sizes, one value per head, and rotary positions. */
@@ -54,51 +55,13 @@ static enum base_status refuse_others(const struct model_draft *draft, struct ba
     const bool rotary = config->position_encoding == MODEL_POSITION_ROTARY, routes = has(draft, NUM_EXPERTS),
                mixes = config->experts.first_dense_layers > 0 || draft->moe_every > 1;
     const struct {
-        enum key key;
+        enum key of;
         bool fits;
         const char *remedy;
-    } rows[] = {
-        {PARALLEL_NORMS, config->parallel_block, "requires parallel_block=1"},
-        {QK_NORM_JOINED, !config->qk_norm, "replaces qk_norm; keep one"},
-        {SLIDING_WINDOW_EVERY, config->sliding_window > 0, "requires sliding_window; set it, too"},
-        {SLIDING_WINDOW_EVERY, config->sliding_window_every == 1 || !mixes,
-         "is not modelled with first_dense_layers or moe_every; leave one out"},
-        {ROPE_THETA, rotary, "requires position_encoding=rotary"},
-        {ROPE_LOCAL_THETA, rotary && config->sliding_window, "requires position_encoding=rotary and sliding_window"},
-        {ROPE_SCALING, rotary, "requires position_encoding=rotary"},
-        {ROPE_SCALING, config->rope_scaling.factor >= 1, "requires rope_factor of 1 or more; set it, too"},
-        {ROPE_SCALING, config->rope_scaling.kind <= MODEL_ROPE_LINEAR || spans(&config->rope_scaling),
-         "llama3 and yarn require rope_length and rope_slow below rope_fast; set them, too"},
-        {ROPE_SCALING,
-         config->rope_scaling.kind != MODEL_ROPE_YARN || !has(draft, ROPE_THETA) || config->rope_theta > 1,
-         "yarn requires rope_theta above 1"},
-        {ROPE_FACTOR, config->rope_scaling.kind, "requires rope_scaling; set it, too"},
-        {ROPE_LENGTH, config->rope_scaling.kind > MODEL_ROPE_LINEAR, "requires rope_scaling llama3 or yarn"},
-        {ROPE_SLOW, config->rope_scaling.kind > MODEL_ROPE_LINEAR, "requires rope_scaling llama3 or yarn"},
-        {ROPE_FAST, config->rope_scaling.kind > MODEL_ROPE_LINEAR, "requires rope_scaling llama3 or yarn"},
-        {ROPE_GAIN, config->rope_scaling.kind == MODEL_ROPE_YARN, "requires rope_scaling yarn"},
-        {ROPE_UNROUNDED, config->rope_scaling.kind == MODEL_ROPE_YARN, "requires rope_scaling yarn"},
-        {NO_ROPE_EVERY, rotary && !has(draft, KV_LORA_RANK) && !mixes,
-         "requires position_encoding=rotary, without kv_lora_rank, first_dense_layers and moe_every"},
-        {EXACT_GELU, config->mlp_activations[0] == MODEL_GELU, "requires mlp_activations of gelu"},
-        {SELECTED_GROUPS, config->experts.groups > 0, "requires router_groups; set it, too"},
-        {ROUTER_GROUPS, config->experts.groups > 0 && config->experts.count % config->experts.groups == 0,
-         "does not divide num_experts; use a divisor"},
-        {ROUTER_GROUPS, chooses_enough(&config->experts), "requires selected_groups, of at least num_selected_experts"},
-        {ROTARY_DIM, rotary && !has(draft, KV_LORA_RANK),
-         "requires position_encoding=rotary, without kv_lora_rank, whose qk_rope_head_dim is turned"},
-        {RESIDUAL_SCALE, !(config->biases & (MODEL_BIAS_OUT | MODEL_BIAS_MLP)),
-         "is not modelled with biases of out or mlp; leave one out"},
-        {RESIDUAL_SCALE, !routes, "is not modelled with num_experts; leave one out"},
-        {RESIDUAL_SCALE, config->norm_placement == MODEL_NORM_BEFORE,
-         "is not modelled with norms behind a sublayer; leave norm_placement out"},
-        {GATE_LIMIT, is_gated_silu(config), "is of gpt-oss's gate, for mlp_activations=silu+linear alone"},
-        {NUM_POSITIONS, config->position_encoding == MODEL_POSITION_LEARNED,
-         "only learned positions have a table; use position_encoding=learned"},
-    };
+    } rows[] = {CONFIG_CHECKS_ROWS};
     for (int i = 0; i < BASE_COUNT(rows); i++)
-        if (!rows[i].fits && !model_config_is_default(draft, rows[i].key))
-            return base_fail(error, BASE_INPUT, "%s: %s", model_config_keys[rows[i].key].name, rows[i].remedy);
+        if (!rows[i].fits && !model_config_is_default(draft, rows[i].of))
+            return base_fail(error, BASE_INPUT, "%s: %s", model_config_keys[rows[i].of].name, rows[i].remedy);
     return BASE_OK;
 }
 

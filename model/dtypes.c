@@ -4,12 +4,7 @@
 static const struct {
     const char *name;
     int64_t bytes;
-} dtypes[] = {
-    [MODEL_FLOAT32] = {"float32", 4}, [MODEL_BFLOAT16] = {"bfloat16", 2}, [MODEL_FLOAT16] = {"float16", 2},
-    [MODEL_FP8] = {"fp8", 1},         [MODEL_INT32] = {"int32", 4},       [MODEL_BOOL] = {"bool", 1},
-    [MODEL_INT8] = {"int8", 1},       [MODEL_UINT32] = {"uint32", 4},     [MODEL_MXFP8] = {"mxfp8", 1},
-    [MODEL_NVFP4] = {"nvfp4", 1}, /* two elements per byte, and scales; only operands are stored in it */
-};
+} dtypes[] = {MODEL_DTYPE_ROWS};
 
 int64_t model_dtype_bytes(enum model_dtype dtype)
 {

@@ -1,4 +1,5 @@
 /* Members of a config.json that change a run's numbers, and that no key of ours holds. They cost nothing. */
+#include "model/huggingface_unrun.csv.h"
 #include "model/reading.h"
 
 #include <string.h>
@@ -8,26 +9,7 @@ enum unheld { NOT_ZERO, SET, NOT_SET };
 static const struct {
     const char *name;
     enum unheld unless;
-} rows[] = {
-    {"attention_dropout", NOT_ZERO},
-    {"attn_pdrop", NOT_ZERO},
-    {"resid_pdrop", NOT_ZERO},
-    {"residual_dropout", NOT_ZERO},
-    {"embd_pdrop", NOT_ZERO},
-    {"embedding_dropout", NOT_ZERO},
-    {"hidden_dropout", NOT_ZERO},
-    {"activation_dropout", NOT_ZERO},
-    {"dropout", NOT_ZERO},
-    {"dropout_rate", NOT_ZERO},
-    {"layerdrop", NOT_ZERO},
-    {"router_jitter_noise", NOT_ZERO},
-    {"clip_qkv", NOT_ZERO},
-    {"output_router_logits", SET},
-    {"apply_residual_connection_post_layernorm", SET},
-    {"use_bidirectional_attention", SET},
-    {"scale_attn_by_inverse_layer_idx", SET},
-    {"scale_attn_weights", NOT_SET},
-};
+} rows[] = {HUGGINGFACE_UNRUN_ROWS};
 
 /* Angles that are scaled in another way than linearly, by llama3's or by yarn's. */
 static bool scales_otherwise(const struct base_json *object)

@@ -3,6 +3,7 @@
 #ifndef MODEL_H
 #define MODEL_H
 
+#include "model/modules.csv.h"
 #include "model/step_program.h"
 
 /* ---- how answers are decoded (decoding.c): T5X's decoding functions ---- */
@@ -24,18 +25,8 @@ struct model_decoding {
 /* dtype of Adam's first moment; the first: as the parameters. */
 enum model_moment { MODEL_MOMENT_AS_WEIGHTS, MODEL_MOMENT_FLOAT32, MODEL_MOMENT_BFLOAT16 };
 
-/* Modules of Megatron-LM's --recompute-modules (core/transformer/transformer_config.py). */
-enum model_module {
-    MODEL_MODULE_LAYERNORM,
-    MODEL_MODULE_MOE_ACT,
-    MODEL_MODULE_MLA_UP_PROJ,
-    MODEL_MODULE_CORE_ATTN,
-    MODEL_MODULE_MLP,
-    MODEL_MODULE_MOE,
-    MODEL_MODULE_SHARED_EXPERTS,
-    MODEL_MODULE_COUNT
-};
-/* recomputed_modules.c. "modules:layernorm+moe_act" into bits. BASE_INPUT names an unknown module. */
+/* Modules of Megatron-LM's --recompute-modules (core/transformer/transformer_config.py): enum model_module, made of
+ * modules.csv. recomputed_modules.c: "modules:layernorm+moe_act" into bits. BASE_INPUT names an unknown module. */
 bool model_is_modules(const char *text); /* begins as such a text does */
 enum base_status model_modules_parse(const char *text, unsigned *out, struct base_error *error);
 const char *model_modules_text(struct base_arena *arena, unsigned modules);

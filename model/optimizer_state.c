@@ -1,5 +1,6 @@
 /* Optimizer state per parameter. Adafactor's factored second moments follow T5X: logical factor rules for three and
  * more dimensions and for stacked layers, a size heuristic for the rest. */
+#include "model/factor_rules.csv.h"
 #include "model/model.h"
 
 #include <string.h>
@@ -8,17 +9,7 @@
 static const struct {
     const char *name, *moments[MODEL_MOST_MOMENTS];
     bool bytes, predicted_alone;
-} optimizers[MODEL_OPTIMIZER_COUNT] = {
-    [MODEL_ADAFACTOR] = {"adafactor", {0}, false, false},
-    [MODEL_ADAMW] = {"adamw", {"mu", "nu"}, false, false},
-    [MODEL_SGD] = {"sgd", {0}, false, false},
-    [MODEL_LION] = {"lion", {"mu"}, false, false},
-    [MODEL_ADAMW8BIT] = {"adamw8bit", {"mu", "nu"}, true, true},
-    [MODEL_PAGED_ADAMW8BIT] = {"paged_adamw8bit", {"mu", "nu"}, true, true},
-    [MODEL_ADAM_MINI] = {"adam_mini", {"mu"}, false, true},
-    [MODEL_SGD_MOMENTUM] = {"sgd_momentum", {"mu"}, false, true},
-    [MODEL_MUON] = {"muon", {"mu", "nu"}, false, true},
-};
+} optimizers[] = {MODEL_OPTIMIZER_ROWS};
 
 bool model_moments_are_bytes(enum model_optimizer optimizer)
 {
@@ -91,36 +82,14 @@ struct model_adafactor model_adafactor_defaults(void)
 
 enum factor_kind { ROW, COLUMN, BATCH, UNFACTORED, KIND_COUNT };
 
-/* T5X's standard_logical_factor_rules. */
-static const struct model_factor_rule standard_rules[] = {
-    {"embed", "row"},
-    {"vocab", "column"},
-    {"mlp", "column"},
-    {"heads", "column"},
-    {"kv", "column"},
-    {"joined_kv", "column"},
-    {"q_wi_fused", "column"},
-    {"o_wo_fused", "column"},
-    {"multiquery_heads", "column"},
-    {"kv_fused", "column"},
-    {"mlp_activations", "column"},
-    {"layers", "batch"},
-    {"stack", "batch"},
-    {"relpos_buckets", "none"},
-    {"layer_norm_scale", "none"},
-};
-
-/* Rules that the gins of flaxformer/t5x/configs/moe add: each expert's kernel is factored separately. */
-static const struct model_factor_rule expert_rules[] = {
-    {"expert", "batch"},
-    {"expert_mlp", "column"},
-    {"mlp_embed", "row"},
-    {"unmodeled", "none"},
-};
-
-/* What T5X lacks. The rank of multi-head latent attention is to its heads as embed is; that of an adapter is too small
- * to factor. */
-static const struct model_factor_rule rank_rules[] = {{"q_lora", "row"}, {"kv_lora", "row"}, {"lora_rank", "none"}};
+/* T5X's standard_logical_factor_rules; those that the gins of flaxformer/t5x/configs/moe add, by which each expert's
+ * kernel is factored separately; and our own of axes that T5X lacks: the rank of multi-head latent attention is to its
+ * heads as embed is, and that of an adapter is too small to factor. */
+enum rules_of { T5X, FLAXFORMER, OURS };
+static const struct {
+    const char *logical, *kind;
+    enum rules_of of;
+} usual_rules[] = {FACTOR_RULES_ROWS};
 
 /* Only models of those gins have these axes, but for biases of experts, which no model of T5X has. */
 static bool is_of_flaxformer(int rank, const char *const *axes)
@@ -153,14 +122,12 @@ static enum base_status kind_named(const char *name, enum factor_kind *out, stru
 static enum base_status kind_of_axis(const struct model_adafactor *options, const char *axis, bool with_experts,
                                      enum factor_kind *out, struct base_error *error)
 {
-    const struct model_factor_rule *rules = options->factor_rules ? options->factor_rules : standard_rules;
-    int count = options->factor_rules ? options->factor_rule_count : BASE_COUNT(standard_rules);
-    for (int i = 0; axis && i < count; i++)
-        if (!strcmp(rules[i].logical, axis)) return kind_named(rules[i].kind, out, error);
-    for (int i = 0; axis && with_experts && !options->factor_rules && i < BASE_COUNT(expert_rules); i++)
-        if (!strcmp(expert_rules[i].logical, axis)) return kind_named(expert_rules[i].kind, out, error);
-    for (int i = 0; axis && !options->factor_rules && i < BASE_COUNT(rank_rules); i++)
-        if (!strcmp(rank_rules[i].logical, axis)) return kind_named(rank_rules[i].kind, out, error);
+    for (int i = 0; axis && i < options->factor_rule_count; i++)
+        if (!strcmp(options->factor_rules[i].logical, axis))
+            return kind_named(options->factor_rules[i].kind, out, error);
+    for (int i = 0; axis && !options->factor_rules && i < BASE_COUNT(usual_rules); i++)
+        if (!strcmp(usual_rules[i].logical, axis) && (with_experts || usual_rules[i].of != FLAXFORMER))
+            return kind_named(usual_rules[i].kind, out, error);
     return base_fail(
         error, BASE_INPUT,
         "adafactor: the logical axis %.60s has no factor rule; name one of row, column, batch or none for it in "

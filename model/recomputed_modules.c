@@ -10,18 +10,7 @@ enum { MOST_PARTS = 8 };
 /* Path components of a module's internal tensors in a layer, without its results, which other modules read. */
 static const struct {
     const char *name, *parts[MOST_PARTS];
-} modules[MODEL_MODULE_COUNT] = {
-    [MODEL_MODULE_LAYERNORM] = {"layernorm", {"_layer_norm"}},
-    [MODEL_MODULE_MOE_ACT] = {"moe_act", {"mlp/expert/activation", "mlp/expert/weighed"}},
-    [MODEL_MODULE_MLA_UP_PROJ] = {"mla_up_proj",
-                                  {"self_attention/query_b", "self_attention/key_b", "self_attention/key",
-                                   "self_attention/value_b", "self_attention/query"}},
-    [MODEL_MODULE_CORE_ATTN] = {"core_attn",
-                                {"self_attention/scores", "self_attention/softmax", "self_attention/context"}},
-    [MODEL_MODULE_MLP] = {"mlp", {"dense_layers/mlp/"}},
-    [MODEL_MODULE_MOE] = {"moe", {"/mlp/expert/", "/mlp/router", "/mlp/sorted", "/mlp/weighed", "/mlp/grouped"}},
-    [MODEL_MODULE_SHARED_EXPERTS] = {"shared_experts", {"mlp/shared_expert/"}},
-};
+} modules[] = {MODEL_MODULE_ROWS};
 
 static const char begins[] = "modules:";
 

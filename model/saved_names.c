@@ -3,6 +3,7 @@
  * "layers:12" limits this to 12 layers of the deepest stack. The other layers save only their input, like the layers
  * that Megatron-LM's --recompute-num-layers counts. */
 #include "model/model.h"
+#include "model/remat_policies.csv.h"
 
 #include <string.h>
 
@@ -29,17 +30,7 @@ static const struct {
  * minimal_with_context. */
 static const struct {
     const char *name, *tensors;
-} policies[] = {
-    {"minimal_flash", "device:context+query_proj+key_proj+value_proj+out_proj+mlpwi+mlpwo"},
-    {"minimal_with_context", "device:context+query_proj+key_proj+value_proj+out_proj+mlpwi+mlpwo"},
-    {"save_qkv_proj", "device:query_proj+key_proj+value_proj"},
-    {"save_out_proj", "device:out_proj"},
-    {"save_dot_except_mlp", "device:query_proj+key_proj+value_proj+out_proj"},
-    {"save_dot_except_mlpwi", "device:query_proj+key_proj+value_proj+out_proj+mlpwo"},
-    {"save_dot_with_context_except_mlp", "device:query_proj+key_proj+value_proj+out_proj+context"},
-    {"qkv_proj_offloaded", "offload:query_proj+key_proj+value_proj"},
-    {"minimal_offloaded", "offload:query_proj+key_proj+value_proj+out_proj+mlpwi+mlpwo"},
-};
+} policies[] = {REMAT_POLICIES_ROWS};
 
 const char *model_policy_tensors(const char *name)
 {

@@ -146,40 +146,19 @@ static int reduce(struct builder *builder, enum model_function function, const c
     return output;
 }
 
-static void update_sgd(struct builder *builder, const struct builder_parameter *parameter)
+/* By the moments that it has: none, as SGD; one, as Lion, and whatever reads and writes the same; two, as AdamW. */
+static void update_by_moments(struct builder *builder, const struct builder_parameter *parameter)
 {
-    int inputs[4] = {parameter->tensor, parameter->gradient}, count = 2, masters = parameter->master >= 0;
-    if (masters) inputs[count++] = parameter->master;
+    static const enum model_function functions[] = {MODEL_SGD_UPDATE, MODEL_LION_UPDATE, MODEL_ADAMW_UPDATE};
+    int inputs[6] = {parameter->tensor}, outputs[4] = {parameter->tensor}, moments = 0;
+    for (; moments < MODEL_MOST_MOMENTS && parameter->state[moments] >= 0; moments++)
+        inputs[moments + 1] = outputs[moments + 1] = parameter->state[moments];
+    int count = moments + 1, output_count = count;
+    inputs[count++] = parameter->gradient;
+    if (parameter->master >= 0) inputs[count++] = outputs[output_count++] = parameter->master;
     if (builder->gradient_norm >= 0) inputs[count++] = builder->gradient_norm;
-    int outputs[] = {parameter->tensor, parameter->master};
-    in_place(builder, MODEL_SGD_UPDATE, "sgd", inputs, count, outputs, 1 + masters);
-}
-
-static void update_adamw(struct builder *builder, const struct builder_parameter *parameter)
-{
-    int inputs[6] = {parameter->tensor, parameter->state[0], parameter->state[1], parameter->gradient}, count = 4,
-        masters = parameter->master >= 0;
-    if (masters) inputs[count++] = parameter->master;
-    if (builder->gradient_norm >= 0) inputs[count++] = builder->gradient_norm;
-    int outputs[] = {parameter->tensor, parameter->state[0], parameter->state[1], parameter->master};
-    in_place(builder, MODEL_ADAMW_UPDATE, model_optimizer_name(builder->options.optimizer), inputs, count, outputs,
-             3 + masters);
-}
-
-static void update_lion(struct builder *builder, const struct builder_parameter *parameter)
-{
-    int inputs[5] = {parameter->tensor, parameter->state[0], parameter->gradient}, count = 3,
-        masters = parameter->master >= 0;
-    if (masters) inputs[count++] = parameter->master;
-    if (builder->gradient_norm >= 0) inputs[count++] = builder->gradient_norm;
-    int outputs[] = {parameter->tensor, parameter->state[0], parameter->master};
-    in_place(builder, MODEL_LION_UPDATE, model_optimizer_name(builder->options.optimizer), inputs, count, outputs,
-             2 + masters);
-}
-
-static void update_muon(struct builder *builder, const struct builder_parameter *parameter)
-{
-    (parameter->state[1] < 0 ? update_lion : update_adamw)(builder, parameter);
+    in_place(builder, functions[moments], model_optimizer_name(builder->options.optimizer), inputs, count, outputs,
+             output_count);
 }
 
 /* A running mean goes towards the second input: a mean of squares (decay), or a gradient that is squared on the way. */
@@ -218,31 +197,17 @@ static void update_adafactor(struct builder *builder, const struct builder_param
     in_place(builder, MODEL_ADAFACTOR_UPDATE, "adafactor", inputs, count, outputs, output_count);
 }
 
-static const struct {
-    void (*declare)(struct builder *builder, struct builder_parameter *parameter);
-    void (*update)(struct builder *builder, const struct builder_parameter *parameter);
-} optimizers[] = {
-    [MODEL_ADAFACTOR] = {declare_adafactor, update_adafactor},
-    [MODEL_ADAMW] = {declare_moments, update_adamw},
-    [MODEL_SGD] = {declare_moments, update_sgd},
-    [MODEL_LION] = {declare_moments, update_lion},
-    [MODEL_ADAMW8BIT] = {declare_moments, update_adamw},
-    [MODEL_PAGED_ADAMW8BIT] = {declare_moments, update_adamw},
-    [MODEL_ADAM_MINI] = {declare_moments, update_lion}, /* reads and writes the same */
-    [MODEL_SGD_MOMENTUM] = {declare_moments, update_lion},
-    [MODEL_MUON] = {declare_moments, update_muon},
-};
-
 void model_builder_declare_state(struct builder *builder)
 {
-    bool train = builder->options.step == MODEL_STEP_TRAIN;
+    const bool train = builder->options.step == MODEL_STEP_TRAIN,
+               by_factors = builder->options.optimizer == MODEL_ADAFACTOR;
     for (int i = 0; i < builder->parameter_count; i++) {
         struct builder_parameter *parameter = &builder->parameters[i];
         parameter->accumulator = parameter->state[0] = parameter->state[1] = parameter->state[2] = parameter->master =
             -1;
         if (model_builder_get(builder, parameter->tensor)->frozen) continue;
         if (builder->options.microbatches) declare_accumulator(builder, parameter);
-        if (train) optimizers[builder->options.optimizer].declare(builder, parameter);
+        if (train) (by_factors ? declare_adafactor : declare_moments)(builder, parameter);
         if (train) declare_master(builder, parameter);
     }
 }
@@ -273,7 +238,7 @@ static void update(struct builder *builder, struct builder_parameter *parameter)
     builder->phase = MODEL_OPTIMIZER;
     if (builder->config->experts.count && !builder->options.places_rows && model_is_of_experts(parameter->path))
         scale_gradient(builder, parameter);
-    optimizers[builder->options.optimizer].update(builder, parameter);
+    (builder->options.optimizer == MODEL_ADAFACTOR ? update_adafactor : update_by_moments)(builder, parameter);
     parameter->updated = true;
     builder->phase = phase;
 }

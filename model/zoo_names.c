@@ -1,6 +1,7 @@
 /* Common spellings of the zoo's models: "t5-11b", "T5X 11b", "google/t5-v1_1-xxl". Case, spaces, dashes, dots and
  * underscores do not matter, nor does the organisation before a slash. */
-#include "model/builder.h"
+#include "model/model.h"
+#include "model/zoo_families.csv.h"
 
 #include <ctype.h>
 #include <string.h>
@@ -11,28 +12,7 @@ enum { LONGEST_NAME = 96 };
  * 1.1. */
 static const struct {
     const char *family, *ours;
-} families[] = {{"t5xv11", "t511"},
-                {"t5v11", "t511"},
-                {"t5x", "t510"},
-                {"t5", "t510"},
-                {"metallama31", "llama3"},
-                {"metallama3", "llama3"},
-                {"llama31", "llama3"},
-                {"llama33", "llama3"},
-                {"olmo21124", "olmo2"},
-                {"olmo20325", "olmo2"},
-                {"granite30", "granite3"},
-                {"granite31", "granite3"},
-                {"granite33", "granite3"},
-                {"phi4", "phi414b"},
-                {"mistralnemo", "mistralnemo12b"},
-                {"bloom", "bloom176b"},
-                {"deepseekr1", "deepseekv3"},
-                {"dbrx", "dbrx132b"},
-                {"deepseek3671b", "deepseekv3"}, /* MaxText's */
-                {"deepseek2236b", "deepseekv2"},
-                {"deepseek216b", "deepseekv2lite"},
-                {"kimik21t", "kimik2"}};
+} families[] = {ZOO_FAMILIES_ROWS};
 
 /* Endings that do not change a model's size: tuning, release, storage. */
 static const char *const endings[] = {"instruct", "chat", "base", "it",   "pt",   "hf",   "4k",

@@ -1,5 +1,6 @@
 /* Files of other training software: detects their kind, and merges their settings. */
 #include "model/import/import_draft.h"
+#include "model/import/import_marks.csv.h"
 #include "topo/topo.h"
 
 #include <string.h>
@@ -15,54 +16,13 @@ static bool is_kind(const char *kind, const char *name)
 
 /* Two names found only in files of a kind, at the start of a line or a name; the first kind with both wins. */
 static const struct {
-    const char *kind, *a, *b;
-} marks[] = {
-    {"easylm", "EasyLM.models", "_train"},
-    {"easylm", "--mesh_dim", "--load_llama_config"},
-    {"axlearn", "mesh_axis_names[0]: ", "mesh_shape"},
-    {"megatron", "--tensor-model-parallel-size", ""},
-    {"megatron", "--num-attention-heads", "--hidden-size"},
-    {"maxtext", "per_device_batch_size", ""},
-    {"maxtext", "base_emb_dim", ""},
-    {"maxtext", "ici_", "_parallelism"},
-    {"maxtext", "max_target_length", ""},
-    {"maxtext", "base_config", "base.yml"},
-    {"maxtext", "logical_axis_rules", "activation_"},
-    {"maxtext", "MaxText", "train"},
-    {"maxtext", "maxtext", "model_name="},
-    {"maxtext", "maxtext.trainers", ""},
-    {"nanotron", "tokens", "batch_accumulation_per_replica"},
-    {"nanotron", "model_config", "num_hidden_layers"},
-    {"torchtitan", "[training]", ""},
-    {"torchtitan", "[parallelism]", ""},
-    {"torchtitan", "[model]", "flavor"},
-    {"torchtitan", "torchtitan", "job.config_file"},
-    {"transformers", "--per_device_train_batch_size", ""},
-    {"fsdp", "fsdp_config:", "max_seq_len"},
-    {"fsdp", "device_train_microbatch_size", ""},
-    {"fsdp", "global_train_batch_size", ""},
-    {"axolotl", "base_model", "sequence_len"},
-    {"axolotl", "base_model", "micro_batch_size"},
-    {"llamafactory", "model_name_or_path", "cutoff_len"},
-    {"llamafactory", "model_name_or_path", "finetuning_type"},
-    {"llamafactory", "model_class", "cutoff_len"},
-    {"nemo", "tensor_model_parallel_size", ""},
-    {"accelerate", "compute_environment", ""},
-    {"accelerate", "distributed_type", ""},
-    {"levanter", "trainer:", "train_batch_size"},
-    {"levanter", "trainer:", "model_axis_size"},
-    {"levanter", "trainer:", "hidden_dim"},
-    {"deepspeed", "zero_optimization", ""},
-    {"deepspeed", "train_micro_batch_size_per_gpu", ""},
-    {"deepspeed", "\"train_batch_size\"", "\"optimizer\""},
-    {"deepspeed", "\"train_batch_size\"", "\"steps_per_print\""},
-    {"transformers", "per_device_train_batch_size", ""},
-};
+    const char *software, *a, *b;
+} marks[] = {IMPORT_MARKS_ROWS};
 
 static const char *recognised(const char *text)
 {
     for (int i = 0; i < BASE_COUNT(marks); i++)
-        if (strstr(text, marks[i].a) && strstr(text, marks[i].b)) return marks[i].kind;
+        if (strstr(text, marks[i].a) && strstr(text, marks[i].b)) return marks[i].software;
     return NULL;
 }
 
