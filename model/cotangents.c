@@ -162,7 +162,6 @@ bool model_builder_saves_every_second(const struct builder *builder)
     return builder->options.remat == MODEL_REMAT_SELECTIVE && builder_has(builder, MODEL_TRAIT_EVERY_SECOND);
 }
 
-/* A tensor for the backward pass: saved, or recomputed. */
 int model_builder_need(struct builder_pass *pass, int tensor)
 {
     struct builder *builder = pass->builder;

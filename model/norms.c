@@ -3,7 +3,6 @@
 
 #include <string.h>
 
-/* Adds a bias whose labels are some of x's, if the model has these biases. */
 int model_builder_biased(struct builder *builder, enum model_bias which, const char *dense, int x, const char *labels,
                          const char *joined, const char *split)
 {
@@ -112,7 +111,6 @@ void model_builder_rotated(struct builder *builder, int64_t elements)
     if (builder->config->rope_local_theta > 0 || builder->config->no_rope_every) builder_window(builder);
 }
 
-/* Queries or keys for attention: normed by head, then rotated by position. */
 int model_builder_placed(struct builder *builder, const char *name, int x, const char *rows)
 {
     const struct model_config *config = builder->config;

@@ -26,6 +26,7 @@ struct reading {
     const struct base_json *object;
     const struct family *family;
     struct base_text line;
+    enum base_status status; /* of the first failure; what is read behind it does not count */
     struct base_error *error;
 };
 
@@ -42,19 +43,21 @@ static inline void put(struct reading *r, const char *key, int64_t value)
 /* The first member of the names joined by | that exists and is not null. */
 const struct base_json *model_reading_member(const struct base_json *object, const char *names);
 bool model_reading_flag(const struct reading *r, const char *name, bool otherwise);
+/* BASE_INPUT, unless something failed before. */
+void model_reading_fail(struct reading *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* A whole number from 0 to 2^30, or the given default; a negative default: required. */
-enum base_status model_reading_number(const struct reading *r, const char *names, int64_t otherwise, int64_t *out);
+int64_t model_reading_number(struct reading *r, const char *names, int64_t otherwise);
 /* A number above 0, or the given default. */
-enum base_status model_reading_real(const struct reading *r, const char *names, double otherwise, double *out);
+double model_reading_real(struct reading *r, const char *names, double otherwise);
 
 /* Keys of the line. */
-enum base_status model_reading_put_real(struct reading *r, const char *from, const char *to);
+void model_reading_put_real(struct reading *r, const char *from, const char *to);
 void model_reading_put_number_unless(struct reading *r, const char *key, double value, double usual);
-enum base_status model_reading_put_attention_scale(struct reading *r, int64_t head_dim, double factor);
+void model_reading_put_attention_scale(struct reading *r, int64_t head_dim, double factor);
 /* The factor of scores that comes with scaled angles is multiplied to *scores. */
-enum base_status model_reading_put_rotary(struct reading *r, int64_t head_dim, double *scores);
-enum base_status model_reading_put_local_rotary(struct reading *r); /* of layers with windows */
-enum base_status model_reading_put_scales(struct reading *r);
-enum base_status model_reading_put_epsilon(struct reading *r);
+void model_reading_put_rotary(struct reading *r, int64_t head_dim, double *scores);
+void model_reading_put_local_rotary(struct reading *r); /* of layers with windows */
+void model_reading_put_scales(struct reading *r);
+void model_reading_put_epsilon(struct reading *r);
 
 #endif

@@ -97,7 +97,6 @@ static int declared_parameter(const struct builder *builder, const char *path)
     return -1;
 }
 
-/* Declares a parameter of the layer (or model) under construction. */
 int model_builder_parameter(struct builder *builder, const char *path, const char *labels)
 {
     enum model_dtype dtype = parameter_dtype(builder, path);
@@ -133,13 +132,11 @@ int model_builder_parameter_as(struct builder *builder, const char *name, int pa
     return copy;
 }
 
-/* A parameter's copy in the compute dtype. */
 int model_builder_compute_copy(struct builder *builder, const char *path, int master)
 {
     return model_builder_parameter_as(builder, base_print(builder->arena, "%s cast", path), master, builder->weights);
 }
 
-/* A parameter as contractions read it; joined dimensions are split as in the network. */
 int model_builder_weight(struct builder *builder, const char *path, const char *joined, const char *split)
 {
     bool stacked = builder->config->scan_layers && builder->layers != MODEL_ONE;

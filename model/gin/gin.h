@@ -66,6 +66,7 @@ struct model_gin_include {
 /* The merged content of files, in order; all of it lives in the arena. */
 struct model_gin {
     struct base_arena *arena;
+    struct base_error *error; /* of the call that reads it, or reads from it */
     struct model_gin_binding *bindings;
     struct model_gin_comment *comments;
     struct model_gin_import *imports;
@@ -105,6 +106,10 @@ enum {
     MODEL_GIN_MOST_ASKED = 1000,
     MODEL_GIN_MOST_COMMENTS = 256
 };
+/* BASE_INPUT with "FILE:LINE: " before the message, or before the message that is there. */
+enum base_status model_gin_fail_at(const struct model_gin *gin, struct model_gin_place place, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+enum base_status model_gin_fail_in(const struct model_gin *gin, struct model_gin_place place);
 void model_gin_note(struct model_gin *gin, struct model_gin_place place, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 void model_gin_warn(struct model_gin *gin, struct model_gin_place place, const char *format, ...)

@@ -61,8 +61,7 @@ bool model_gin_has_experts(struct model_gin *gin)
     return experts && experts->kind == MODEL_GIN_NUMBER && model_gin_find(gin, "", "", "EMBED_DIM");
 }
 
-static enum base_status read_experts(struct model_gin *gin, struct model_config *out, struct model_gin_place *place,
-                                     struct base_error *error)
+static enum base_status read_experts(struct model_gin *gin, struct model_config *out, struct model_gin_place *place)
 {
     struct base_text line = {.arena = gin->arena};
     model_gin_get(gin, "", "", "NUM_EXPERTS", place);
@@ -74,26 +73,25 @@ static enum base_status read_experts(struct model_gin *gin, struct model_config 
     }
     put_activations(gin, "gelu+linear", &line); /* moe.gin's binding */
     put_layers(gin, &line);
-    if (model_config_parse(gin->arena, line.data, out, error) == BASE_OK) return BASE_OK;
-    return base_fail_in(error, "%.300s:%d", place->file, place->line);
+    if (model_config_parse(gin->arena, line.data, out, gin->error) == BASE_OK) return BASE_OK;
+    return model_gin_fail_in(gin, *place);
 }
 
 /* A zoo name replaces all macros. */
-enum base_status model_gin_read_experts(struct model_gin *gin, struct model_gin_model *out, bool *any,
-                                        struct base_error *error)
+enum base_status model_gin_read_experts(struct model_gin *gin, struct model_gin_model *out, bool *any)
 {
     struct model_config config;
     struct model_gin_place place = {0};
     int count;
     *any = model_gin_has_experts(gin);
     if (!*any) return BASE_OK;
-    BASE_TRY(read_experts(gin, &config, &place, error));
+    BASE_TRY(read_experts(gin, &config, &place));
     const struct model_zoo_model *models = model_zoo(gin->arena, &count);
     *out = (struct model_gin_model){.text = base_copy(gin->arena, config.name), .config = config, .place = place};
     for (int i = 0; i < count; i++) {
         struct model_config candidate;
         if (strcmp(models[i].architecture, model_architecture(&config)) != 0) continue;
-        BASE_TRY(model_config_parse(gin->arena, models[i].name, &candidate, error));
+        BASE_TRY(model_config_parse(gin->arena, models[i].name, &candidate, gin->error));
         memcpy(candidate.name, config.name, sizeof candidate.name);
         if (!memcmp(&candidate, &config, sizeof config)) out->text = models[i].name;
     }
@@ -108,17 +106,17 @@ static const struct {
     const char *class, *parameter, *taken;
 } parts[] = {GIN_PARTS_ROWS};
 
-static enum base_status check_parts(struct model_gin *gin, struct base_error *error)
+static enum base_status check_parts(struct model_gin *gin)
 {
     for (int i = 0; i < BASE_COUNT(parts); i++) {
         struct model_gin_place place = {0};
         const struct model_gin_value *value = model_gin_get(gin, "", parts[i].class, parts[i].parameter, &place);
         const char *text = value && value->text ? value->text : "None", *dot = strrchr(text, '.');
         if (!value || !strcmp(dot ? dot + 1 : text, parts[i].taken)) continue;
-        return base_fail(error, BASE_INPUT,
-                         "%.300s:%d: %s.%s is %.100s, but only T5's layers with %s are supported; a line \"# "
-                         "meshwright: model = …\" in the file can give the model instead",
-                         place.file, place.line, parts[i].class, parts[i].parameter, text, parts[i].taken);
+        return model_gin_fail_at(gin, place,
+                                 "%s.%s is %.100s, but only T5's layers with %s are supported; a line \"# "
+                                 "meshwright: model = …\" in the file can give the model instead",
+                                 parts[i].class, parts[i].parameter, text, parts[i].taken);
     }
     return BASE_OK;
 }
@@ -138,17 +136,16 @@ static const struct model_gin_value *dense_size(struct model_gin *gin, int row)
     return value ? value : get(gin, "", "", macros[row].macro);
 }
 
-enum base_status model_gin_read_flaxformer(struct model_gin *gin, struct model_gin_place place, const char **out,
-                                           struct base_error *error)
+enum base_status model_gin_read_flaxformer(struct model_gin *gin, struct model_gin_place place, const char **out)
 {
     struct base_text line = {.arena = gin->arena};
-    BASE_TRY(check_parts(gin, error));
+    BASE_TRY(check_parts(gin));
     base_put(&line, "encoder_decoder");
     for (int i = 0; macros[i].class; i++) {
         const struct model_gin_value *value = dense_size(gin, i);
         if (!value || value->kind != MODEL_GIN_NUMBER)
-            return base_fail(error, BASE_INPUT, "%.300s:%d: %s.%s is not bound to a number; bind it, or %s", place.file,
-                             place.line, macros[i].class, macros[i].parameter, macros[i].macro);
+            return model_gin_fail_at(gin, place, "%s.%s is not bound to a number; bind it, or %s", macros[i].class,
+                                     macros[i].parameter, macros[i].macro);
         base_putf(&line, "%c%s=%s", i ? ',' : ':', macros[i].name, value->text);
     }
     put_activations(gin, "relu", &line); /* MlpBlock's own */

@@ -17,12 +17,10 @@ enum {
 
 /* ---- bindings ---- */
 
-static enum base_status add_binding(struct model_gin_reader *reader, struct model_gin_binding binding,
-                                    struct base_error *error)
+static enum base_status add_binding(struct model_gin_reader *reader, struct model_gin_binding binding)
 {
     struct model_gin *gin = reader->gin;
-    if (gin->binding_count == MOST_BINDINGS)
-        return model_gin_fail(reader, error, "more than %d bindings", MOST_BINDINGS);
+    if (gin->binding_count == MOST_BINDINGS) return model_gin_fail(reader, "more than %d bindings", MOST_BINDINGS);
     for (int i = 0; i < gin->binding_count; i++) {
         struct model_gin_binding *other = &gin->bindings[i];
         bool same = !strcmp(other->parameter, binding.parameter) && !strcmp(other->scope, binding.scope) &&
@@ -34,26 +32,25 @@ static enum base_status add_binding(struct model_gin_reader *reader, struct mode
     return BASE_OK;
 }
 
-static enum base_status end_statement(struct model_gin_reader *reader, struct base_error *error)
+static enum base_status end_statement(struct model_gin_reader *reader)
 {
     model_gin_skip(reader, MODEL_GIN_ONE_LINE);
     if (!*reader->at || *reader->at == '\n') return BASE_OK;
     size_t length = strcspn(reader->at, "\r\n");
-    return model_gin_fail(reader, error, "\"%.*s\" follows the end of the statement; use a line of its own",
+    return model_gin_fail(reader, "\"%.*s\" follows the end of the statement; use a line of its own",
                           (int)(length < 40 ? length : 40), reader->at);
 }
 
-static enum base_status read_include(struct model_gin_reader *reader, struct base_error *error);
+static enum base_status read_include(struct model_gin_reader *reader);
 
 /* "name = value" of a block, or a whole binding. */
-static enum base_status read_bound_value(struct model_gin_reader *reader, struct model_gin_binding binding,
-                                         struct base_error *error)
+static enum base_status read_bound_value(struct model_gin_reader *reader, struct model_gin_binding binding)
 {
     model_gin_skip(reader, MODEL_GIN_ONE_LINE);
-    if (*reader->at != '=') return model_gin_fail(reader, error, "'=' is missing after %.80s", binding.parameter);
+    if (*reader->at != '=') return model_gin_fail(reader, "'=' is missing after %.80s", binding.parameter);
     reader->at++;
-    BASE_TRY(model_gin_read_value(reader, &binding.value, error));
-    return add_binding(reader, binding, error);
+    BASE_TRY(model_gin_read_value(reader, &binding.value));
+    return add_binding(reader, binding);
 }
 
 /* Indentation of a line; *reader stays at its beginning. */
@@ -78,41 +75,39 @@ static void skip_empty_lines(struct model_gin_reader *reader)
 }
 
 /* Behind "scope/module.name:": the indented lines that follow bind its parameters. */
-static enum base_status read_block(struct model_gin_reader *reader, const char *scope, const char *name,
-                                   struct base_error *error)
+static enum base_status read_block(struct model_gin_reader *reader, const char *scope, const char *name)
 {
     struct base_arena *arena = reader->gin->arena;
     struct model_gin_binding binding = {.scope = scope, .configurable = model_gin_expand(reader, name)};
-    BASE_TRY(end_statement(reader, error));
+    BASE_TRY(end_statement(reader));
     skip_empty_lines(reader);
     if (!indentation(reader))
-        return model_gin_fail(reader, error,
-                              "the block of %.80s is empty; use indented lines such as \"  emb_dim = 512\"", name);
+        return model_gin_fail(reader, "the block of %.80s is empty; use indented lines such as \"  emb_dim = 512\"",
+                              name);
     while (*reader->at && indentation(reader)) {
         reader->at += indentation(reader);
         binding.place = reader->place;
-        BASE_TRY(model_gin_read_plain_name(reader, &binding.parameter, error));
+        BASE_TRY(model_gin_read_plain_name(reader, &binding.parameter));
         if (strchr(binding.parameter, '.'))
-            return model_gin_fail(reader, error, "%.80s: in a block a parameter's name has no prefix",
-                                  binding.parameter);
+            return model_gin_fail(reader, "%.80s: in a block a parameter's name has no prefix", binding.parameter);
         binding.name = base_print(arena, "%s%s%s.%s", scope, *scope ? "/" : "", name, binding.parameter);
-        BASE_TRY(read_bound_value(reader, binding, error));
-        BASE_TRY(end_statement(reader, error));
+        BASE_TRY(read_bound_value(reader, binding));
+        BASE_TRY(end_statement(reader));
         skip_empty_lines(reader);
     }
     return BASE_OK;
 }
 
 /* MACRO = value, scope/module.name.parameter = value, or the head of a block. */
-static enum base_status read_binding(struct model_gin_reader *reader, struct base_error *error)
+static enum base_status read_binding(struct model_gin_reader *reader)
 {
     const char *scope, *name;
     struct model_gin_place place = reader->place;
-    BASE_TRY(model_gin_read_name(reader, &scope, &name, error));
+    BASE_TRY(model_gin_read_name(reader, &scope, &name));
     model_gin_skip(reader, MODEL_GIN_ONE_LINE);
     if (*reader->at == ':') {
         reader->at++;
-        return read_block(reader, scope, name, error);
+        return read_block(reader, scope, name);
     }
     const char *dot = strrchr(name, '.'),
                *written = base_print(reader->gin->arena, "%s%s%s", scope, *scope ? "/" : "", name);
@@ -123,30 +118,30 @@ static enum base_status read_binding(struct model_gin_reader *reader, struct bas
                                         .parameter = dot ? dot + 1 : name,
                                         .name = written,
                                         .place = place};
-    BASE_TRY(read_bound_value(reader, binding, error));
-    return end_statement(reader, error);
+    BASE_TRY(read_bound_value(reader, binding));
+    return end_statement(reader);
 }
 
-static enum base_status read_statement(struct model_gin_reader *reader, struct base_error *error)
+static enum base_status read_statement(struct model_gin_reader *reader)
 {
     static const struct {
         const char *word;
-        enum base_status (*read)(struct model_gin_reader *, struct base_error *);
+        enum base_status (*read)(struct model_gin_reader *);
     } statements[] = {
         {"import", model_gin_read_import}, {"from", model_gin_read_from_import}, {"include", read_include}};
     for (int i = 0; i < BASE_COUNT(statements); i++) {
         if (!model_gin_starts_with_word(reader->at, statements[i].word)) continue;
-        BASE_TRY(statements[i].read(reader, error));
-        return end_statement(reader, error);
+        BASE_TRY(statements[i].read(reader));
+        return end_statement(reader);
     }
-    return read_binding(reader, error);
+    return read_binding(reader);
 }
 
-static enum base_status read_statements(struct model_gin_reader *reader, struct base_error *error)
+static enum base_status read_statements(struct model_gin_reader *reader)
 {
     for (skip_empty_lines(reader); *reader->at; skip_empty_lines(reader)) {
         model_gin_skip(reader, MODEL_GIN_ONE_LINE);
-        BASE_TRY(read_statement(reader, error));
+        BASE_TRY(read_statement(reader));
     }
     return BASE_OK;
 }
@@ -154,32 +149,33 @@ static enum base_status read_statements(struct model_gin_reader *reader, struct 
 /* ---- files ---- */
 
 static enum base_status read_text(struct model_gin *gin, const char *text, struct model_gin_place place,
-                                  enum model_gin_source source, struct base_error *error)
+                                  enum model_gin_source source)
 {
     struct model_gin_reader reader = {
         .gin = gin, .at = text, .place = place, .known = source == MODEL_GIN_OF_T5X, .file = gin->file_count++};
     const char *bad = base_bad_utf8(text, strlen(text));
     for (const char *at = text; bad && at < bad; at++) reader.place.line += *at == '\n';
-    if (bad) return model_gin_fail(&reader, error, "not UTF-8");
+    if (bad) return model_gin_fail(&reader, "not UTF-8");
     if (!strncmp(text, "\xEF\xBB\xBF", 3)) reader.at += 3;
-    return read_statements(&reader, error);
+    return read_statements(&reader);
 }
 
-static enum base_status read_file(struct model_gin *gin, const char *path, struct base_error *error)
+static enum base_status read_file(struct model_gin *gin, const char *path)
 {
     const char *text;
     size_t length;
-    BASE_TRY(base_read_file(gin->arena, path, LARGEST_FILE_BYTES, &text, &length, error));
-    if (strlen(text) != length) return base_fail(error, BASE_INPUT, "%.300s: holds a NUL; a gin file is text", path);
+    BASE_TRY(base_read_file(gin->arena, path, LARGEST_FILE_BYTES, &text, &length, gin->error));
+    if (strlen(text) != length)
+        return base_fail(gin->error, BASE_INPUT, "%.300s: holds a NUL; a gin file is text", path);
     gin->read_bytes += length;
     if (gin->read_bytes > LARGEST_SUM_BYTES)
-        return base_fail(error, BASE_INPUT, "%.300s: this and the files before it are more than %d bytes", path,
+        return base_fail(gin->error, BASE_INPUT, "%.300s: this and the files before it are more than %d bytes", path,
                          LARGEST_SUM_BYTES);
-    return read_text(gin, text, (struct model_gin_place){path, 1}, MODEL_GIN_OF_USER, error);
+    return read_text(gin, text, (struct model_gin_place){path, 1}, MODEL_GIN_OF_USER);
 }
 
 /* Built-in gin text of a file of T5X: settings of its runs, or a model of the zoo. NULL: none. */
-static enum base_status known_text(struct model_gin *gin, const char *name, const char **out, struct base_error *error)
+static enum base_status known_text(struct model_gin *gin, const char *name, const char **out)
 {
     const struct base_table *known = &embedded_model_gin_gin_known_csv;
     const int of_file = base_table_column(known, "file"), of_statement = base_table_column(known, "statement");
@@ -191,7 +187,7 @@ static enum base_status known_text(struct model_gin *gin, const char *name, cons
         if (!first) first = file; /* a name cut short may be the end of several files' */
         base_putf(&text, "%s\n", base_table_field(known, row, of_statement));
     }
-    if (!text.length) BASE_TRY(model_gin_put_zoo(gin->arena, name, &text, error));
+    if (!text.length) BASE_TRY(model_gin_put_zoo(gin->arena, name, &text, gin->error));
     *out = text.length ? text.data : NULL;
     return BASE_OK;
 }
@@ -213,12 +209,12 @@ static const char *locate(struct model_gin_reader *reader, const char *name)
     return base_is_file(beside) ? beside : NULL;
 }
 
-static enum base_status include_known(struct model_gin_reader *reader, const char *name, struct base_error *error)
+static enum base_status include_known(struct model_gin_reader *reader, const char *name)
 {
     const char *text;
-    BASE_TRY(known_text(reader->gin, name, &text, error));
+    BASE_TRY(known_text(reader->gin, name, &text));
     if (!text && reader->gin->depth == 1 && !reader->gin->without_files) /* of the command line itself */
-        return base_fail(error, BASE_INPUT,
+        return base_fail(reader->gin->error, BASE_INPUT,
                          "%.300s: no such file, neither here nor on the search path (--gin-search-path DIR)", name);
     if (!text) {
         model_gin_warn(
@@ -229,48 +225,48 @@ static enum base_status include_known(struct model_gin_reader *reader, const cha
     if (!reader->known)
         model_gin_note(reader->gin, reader->place,
                        "include '%.200s': is not on the search path; built-in values are used", name);
-    return read_text(reader->gin, text, reader->place, MODEL_GIN_OF_T5X, error);
+    return read_text(reader->gin, text, reader->place, MODEL_GIN_OF_T5X);
 }
 
-static enum base_status refuse_cycle(const struct model_gin_reader *reader, const char *path, struct base_error *error)
+static enum base_status refuse_cycle(const struct model_gin_reader *reader, const char *path)
 {
     const struct model_gin *gin = reader->gin;
     if (gin->depth == DEEPEST_INCLUDE)
-        return model_gin_fail(reader, error, "include '%.200s': files include each other more than %d deep", path,
+        return model_gin_fail(reader, "include '%.200s': files include each other more than %d deep", path,
                               DEEPEST_INCLUDE);
     for (int i = 0; i < gin->depth; i++)
         if (!strcmp(gin->stack[i], path))
-            return model_gin_fail(reader, error, "include '%.200s': the file includes itself", path);
+            return model_gin_fail(reader, "include '%.200s': the file includes itself", path);
     return BASE_OK;
 }
 
-static enum base_status read_include(struct model_gin_reader *reader, struct base_error *error)
+static enum base_status read_include(struct model_gin_reader *reader)
 {
     const struct model_gin_value *value;
     struct model_gin *gin = reader->gin;
     reader->at += strlen("include");
-    BASE_TRY(model_gin_read_value(reader, &value, error));
+    BASE_TRY(model_gin_read_value(reader, &value));
     if (value->kind != MODEL_GIN_STRING || !model_gin_is_gin(value->text) || strlen(value->text) > LONGEST_PATH)
         return model_gin_fail(
-            reader, error,
+            reader,
             "include needs the name of a file that ends with .gin, as in include 't5x/configs/runs/pretrain.gin'");
-    if (gin->include_count == MOST_FILES)
-        return model_gin_fail(reader, error, "more than %d files are included", MOST_FILES);
+    if (gin->include_count == MOST_FILES) return model_gin_fail(reader, "more than %d files are included", MOST_FILES);
     const char *path = gin->without_files || reader->known ? NULL : locate(reader, value->text);
     gin->includes[gin->include_count++] = (struct model_gin_include){value->text, reader->place};
-    BASE_TRY(refuse_cycle(reader, path ? path : value->text, error));
+    BASE_TRY(refuse_cycle(reader, path ? path : value->text));
     gin->stack[gin->depth++] = path ? path : value->text;
-    enum base_status status = path ? read_file(gin, path, error) : include_known(reader, value->text, error);
+    enum base_status status = path ? read_file(gin, path) : include_known(reader, value->text);
     gin->depth--;
     return status;
 }
 
 /* ---- the whole ---- */
 
-static struct model_gin *new_gin(struct base_arena *arena, const char *name)
+static struct model_gin *new_gin(struct base_arena *arena, const char *name, struct base_error *error)
 {
     struct model_gin *gin = base_new(arena, struct model_gin, 1);
     gin->arena = arena;
+    gin->error = error;
     gin->name = name;
     gin->bindings = base_new(arena, struct model_gin_binding, MOST_BINDINGS);
     gin->comments = base_new(arena, struct model_gin_comment, MODEL_GIN_MOST_COMMENTS);
@@ -286,10 +282,10 @@ static struct model_gin *new_gin(struct base_arena *arena, const char *name)
 enum base_status model_gin_read(struct base_arena *arena, const char *path, const char *search_path,
                                 struct model_gin **out, struct base_error *error)
 {
-    struct model_gin *gin = new_gin(arena, path);
+    struct model_gin *gin = new_gin(arena, path, error);
     gin->search_path = search_path;
     gin->stack[gin->depth++] = path;
-    BASE_TRY(read_file(gin, path, error));
+    BASE_TRY(read_file(gin, path));
     *out = gin;
     return BASE_OK;
 }
@@ -297,9 +293,9 @@ enum base_status model_gin_read(struct base_arena *arena, const char *path, cons
 enum base_status model_gin_read_lines(struct base_arena *arena, const char *name, const char *text,
                                       const char *search_path, struct model_gin **out, struct base_error *error)
 {
-    struct model_gin *gin = new_gin(arena, name);
+    struct model_gin *gin = new_gin(arena, name, error);
     gin->search_path = search_path;
-    BASE_TRY(read_text(gin, text, (struct model_gin_place){name, 1}, MODEL_GIN_OF_USER, error));
+    BASE_TRY(read_text(gin, text, (struct model_gin_place){name, 1}, MODEL_GIN_OF_USER));
     *out = gin;
     return BASE_OK;
 }
@@ -307,9 +303,9 @@ enum base_status model_gin_read_lines(struct base_arena *arena, const char *name
 enum base_status model_gin_parse(struct base_arena *arena, const char *name, const char *text, struct model_gin **out,
                                  struct base_error *error)
 {
-    struct model_gin *gin = new_gin(arena, name);
+    struct model_gin *gin = new_gin(arena, name, error);
     gin->without_files = true;
-    BASE_TRY(read_text(gin, text, (struct model_gin_place){name, 1}, MODEL_GIN_OF_USER, error));
+    BASE_TRY(read_text(gin, text, (struct model_gin_place){name, 1}, MODEL_GIN_OF_USER));
     *out = gin;
     return BASE_OK;
 }

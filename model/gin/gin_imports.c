@@ -38,11 +38,10 @@ static void warn_of_misspelt(struct model_gin_reader *reader, const char *module
 
 /* ---- statements ---- */
 
-static enum base_status add_import(struct model_gin_reader *reader, const char *name, const char *module,
-                                   struct base_error *error)
+static enum base_status add_import(struct model_gin_reader *reader, const char *name, const char *module)
 {
     struct model_gin *gin = reader->gin;
-    if (gin->import_count == MOST_IMPORTS) return model_gin_fail(reader, error, "more than %d imports", MOST_IMPORTS);
+    if (gin->import_count == MOST_IMPORTS) return model_gin_fail(reader, "more than %d imports", MOST_IMPORTS);
     if (!gin->imports) gin->imports = base_new(gin->arena, struct model_gin_import, MOST_IMPORTS);
     gin->imports[gin->import_count++] = (struct model_gin_import){name, module, reader->file};
     warn_of_misspelt(reader, module);
@@ -50,34 +49,34 @@ static enum base_status add_import(struct model_gin_reader *reader, const char *
 }
 
 /* import a.b.c defines a; import a.b as c defines c as a.b. */
-enum base_status model_gin_read_import(struct model_gin_reader *reader, struct base_error *error)
+enum base_status model_gin_read_import(struct model_gin_reader *reader)
 {
     const char *module, *name;
     model_gin_pass_word(reader, "import");
-    BASE_TRY(model_gin_read_plain_name(reader, &module, error));
+    BASE_TRY(model_gin_read_plain_name(reader, &module));
     if (!model_gin_pass_word(reader, "as")) {
         name = base_copy_bytes(reader->gin->arena, module, strcspn(module, "."));
         warn_of_misspelt(reader, module);
-        return add_import(reader, name, name, error);
+        return add_import(reader, name, name);
     }
-    BASE_TRY(model_gin_read_plain_name(reader, &name, error));
-    return add_import(reader, name, module, error);
+    BASE_TRY(model_gin_read_plain_name(reader, &name));
+    return add_import(reader, name, module);
 }
 
 /* from a import b [as c] defines the last word as a.b. Imports from __gin__ set how the rest of the file is read. */
-enum base_status model_gin_read_from_import(struct model_gin_reader *reader, struct base_error *error)
+enum base_status model_gin_read_from_import(struct model_gin_reader *reader)
 {
     const char *module, *member, *name;
     model_gin_pass_word(reader, "from");
-    BASE_TRY(model_gin_read_plain_name(reader, &module, error));
+    BASE_TRY(model_gin_read_plain_name(reader, &module));
     if (!model_gin_pass_word(reader, "import"))
-        return model_gin_fail(reader, error, "from %.60s: \"import NAME\" is missing", module);
-    BASE_TRY(model_gin_read_plain_name(reader, &member, error));
+        return model_gin_fail(reader, "from %.60s: \"import NAME\" is missing", module);
+    BASE_TRY(model_gin_read_plain_name(reader, &member));
     name = member;
-    if (model_gin_pass_word(reader, "as")) BASE_TRY(model_gin_read_plain_name(reader, &name, error));
+    if (model_gin_pass_word(reader, "as")) BASE_TRY(model_gin_read_plain_name(reader, &name));
     if (!strcmp(module, "__gin__")) {
         reader->dynamic = reader->dynamic || !strcmp(member, "dynamic_registration");
         return BASE_OK;
     }
-    return add_import(reader, name, base_print(reader->gin->arena, "%s.%s", module, member), error);
+    return add_import(reader, name, base_print(reader->gin->arena, "%s.%s", module, member));
 }

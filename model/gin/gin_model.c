@@ -86,16 +86,17 @@ static const struct model_gin_value *guess_config(struct model_gin *gin, struct 
     return NULL;
 }
 
-static enum base_status refuse_network(const char *name, struct model_gin_place place, struct base_error *error)
+static enum base_status refuse_network(const struct model_gin *gin, const char *name, struct model_gin_place place)
 {
-    return base_fail(error, BASE_INPUT,
-                     "%.300s:%d: \"%.120s\" is an unknown network; use T5Config of t5x.examples.t5.network or "
-                     "t5x.examples.scalable_t5.network, TransformerConfig of t5x.examples.decoder_only.network, or "
-                     "Flaxformer's layers",
-                     place.file, place.line, name);
+    return model_gin_fail_at(
+        gin, place,
+        "\"%.120s\" is an unknown network; use T5Config of t5x.examples.t5.network or "
+        "t5x.examples.scalable_t5.network, TransformerConfig of t5x.examples.decoder_only.network, or "
+        "Flaxformer's layers",
+        name);
 }
 
-static enum base_status find_network(struct model_gin *gin, struct found *found, struct base_error *error)
+static enum base_status find_network(struct model_gin *gin, struct found *found)
 {
     const char *name = found->config->text, *class = model_gin_last_part(name);
     size_t length = class > name ? (size_t)(class - name) - 1 : 0;
@@ -105,26 +106,25 @@ static enum base_status find_network(struct model_gin *gin, struct found *found,
                             : strlen(network->module) == length && !strncmp(network->module, name, length);
         if (same && !strcmp(network->config, class)) found->network = network;
     }
-    if (!found->network) return refuse_network(name, found->place, error);
+    if (!found->network) return refuse_network(gin, name, found->place);
     if (found->network->remark) model_gin_warn(gin, found->place, "%.120s: %s", name, found->network->remark);
     return BASE_OK;
 }
 
 /* Model classes say whether there is an encoder. */
-static enum base_status check_class(const struct found *found, struct model_gin_place place, struct base_error *error)
+static enum base_status check_class(const struct model_gin *gin, const struct found *found,
+                                    struct model_gin_place place)
 {
     const char *class = found->model ? model_gin_last_part(found->model->text) : "";
     bool other = !strcmp(class, "EncoderDecoderModel") || !strcmp(class, "DecoderOnlyModel");
     if (!other || !strcmp(class, found->network->model)) return BASE_OK;
-    return base_fail(error, BASE_INPUT, "%.300s:%d: contradiction: %s has no parameter %s (%.300s:%d); use models.%s",
-                     place.file, place.line, class, found->config->text, found->place.file, found->place.line,
-                     found->network->model);
+    return model_gin_fail_at(gin, place, "contradiction: %s has no parameter %s (%.300s:%d); use models.%s", class,
+                             found->config->text, found->place.file, found->place.line, found->network->model);
 }
 
 /* model -> module -> config, as far as they are bound. A comment may say the model in place of code that is not known.
  */
-static enum base_status find(struct model_gin *gin, bool commented, struct found *out, bool *any,
-                             struct base_error *error)
+static enum base_status find(struct model_gin *gin, bool commented, struct found *out, bool *any)
 {
     struct found found = {0};
     struct model_gin_place model_place = {0}, module_place = {0};
@@ -132,20 +132,20 @@ static enum base_status find(struct model_gin *gin, bool commented, struct found
     found.model = find_model(gin, &model_place);
     if (found.model) module = reference(gin, found.model->scope, found.model->text, "module", &module_place);
     *any = false;
-    if (found.model) BASE_TRY(model_gin_check_model_class(gin, found.model, model_place, error));
+    if (found.model) BASE_TRY(model_gin_check_model_class(gin, found.model, model_place));
     found.flaxformer = model_gin_is_flaxformer(module);
     if (found.flaxformer) found.config = module, found.place = module_place, found.network = &networks[0];
     else if (module) found.config = reference(gin, module->scope, module->text, "config", &found.place);
     if (!found.config && !model_gin_has_experts(gin)) found.config = guess_config(gin, &found.place);
     if (!found.config && module && !commented && !model_gin_has_experts(gin))
-        return refuse_network(module->text, module_place, error);
+        return refuse_network(gin, module->text, module_place);
     if (!found.config) return BASE_OK;
     *any = true;
     if (!found.flaxformer) {
-        BASE_TRY(find_network(gin, &found, error));
-        BASE_TRY(model_gin_check_parameters(gin, found.config, error));
+        BASE_TRY(find_network(gin, &found));
+        BASE_TRY(model_gin_check_parameters(gin, found.config));
     }
-    BASE_TRY(check_class(&found, model_place, error));
+    BASE_TRY(check_class(gin, &found, model_place));
     *out = found;
     return BASE_OK;
 }
@@ -188,7 +188,7 @@ static const char *size_text(struct model_gin *gin, const struct model_gin_value
 }
 
 static enum base_status read_size(struct model_gin *gin, const struct found *found, const struct size *size,
-                                  struct said *out, struct base_error *error)
+                                  struct said *out)
 {
     struct model_gin_place place = found->place;
     const struct model_gin_value *value =
@@ -198,36 +198,33 @@ static enum base_status read_size(struct model_gin *gin, const struct found *fou
     out->text = size_text(gin, value, place);
     out->bound = true;
     if (!out->text)
-        return base_fail(error, BASE_INPUT,
-                         "%.300s:%d: %s: a number, True or False is needed, or the names of mlp_activations",
-                         place.file, place.line, size->name);
-    if (model_config_check(size->name, out->text, error) != BASE_OK)
-        return base_fail_in(error, "%.300s:%d", place.file, place.line);
+        return model_gin_fail_at(gin, place, "%s: a number, True or False is needed, or the names of mlp_activations",
+                                 size->name);
+    if (model_config_check(size->name, out->text, gin->error) != BASE_OK) return model_gin_fail_in(gin, place);
     return BASE_OK;
 }
 
 /* A size without a default: nothing is bound, or a macro that is another file's to bind. */
-static enum base_status refuse_unbound(struct model_gin *gin, const struct found *found, const char *size,
-                                       struct base_error *error)
+static enum base_status refuse_unbound(struct model_gin *gin, const struct found *found, const char *size)
 {
     const struct model_gin_binding *binding = model_gin_find(gin, found->config->scope, found->config->text, size);
     if (binding && binding->value->kind == MODEL_GIN_MACRO)
-        return base_fail(error, BASE_INPUT,
-                         "%.300s:%d: %s.%s is %%%.80s, which is bound nowhere; give the file that includes this one",
-                         binding->place.file, binding->place.line, found->config->text, size, binding->value->text);
-    return base_fail(error, BASE_INPUT, "%.300s:%d: %s.%s is not bound, and T5X has no default for it",
-                     found->place.file, found->place.line, found->config->text, size);
+        return model_gin_fail_at(gin, binding->place,
+                                 "%s.%s is %%%.80s, which is bound nowhere; give the file that includes this one",
+                                 found->config->text, size, binding->value->text);
+    return model_gin_fail_at(gin, found->place, "%s.%s is not bound, and T5X has no default for it",
+                             found->config->text, size);
 }
 
 static enum base_status read_sizes(struct model_gin *gin, const struct found *found,
-                                   struct said said[BASE_COUNT(sizes)], struct base_error *error)
+                                   struct said said[BASE_COUNT(sizes)])
 {
     bool decoder_only = !strcmp(found->network->config, "TransformerConfig");
     for (int i = 0; i < BASE_COUNT(sizes); i++) {
         said[i] = (struct said){0};
         if (!(sizes[i].of & (decoder_only ? DECODER : ENCODER))) continue;
-        BASE_TRY(read_size(gin, found, &sizes[i], &said[i], error));
-        if (!said[i].text) return refuse_unbound(gin, found, sizes[i].name, error);
+        BASE_TRY(read_size(gin, found, &sizes[i], &said[i]));
+        if (!said[i].text) return refuse_unbound(gin, found, sizes[i].name);
         if (!said[i].bound && sizes[i].kind == NUMBER)
             model_gin_note(gin, found->place, "%s.%s is not bound; T5X's default is %s", found->config->text,
                            sizes[i].name, said[i].text);
@@ -282,15 +279,14 @@ static bool is_included(const struct model_gin *gin, const char *source)
 }
 
 /* The zoo's name for these sizes, that of an included file before others; NULL: it has none. */
-static enum base_status zoo_name(struct model_gin *gin, const struct model_config *config, const char **out,
-                                 struct base_error *error)
+static enum base_status zoo_name(struct model_gin *gin, const struct model_config *config, const char **out)
 {
     int count;
     const struct model_zoo_model *models = model_zoo(gin->arena, &count);
     for (int i = 0; i < count; i++) {
         struct model_config candidate;
         if (strcmp(models[i].architecture, model_architecture(config)) != 0) continue;
-        BASE_TRY(model_config_parse(gin->arena, models[i].name, &candidate, error));
+        BASE_TRY(model_config_parse(gin->arena, models[i].name, &candidate, gin->error));
         if (!same_model(&candidate, config)) continue;
         bool included = is_included(gin, models[i].source);
         if (!*out || included) *out = models[i].name;
@@ -310,9 +306,9 @@ static const struct model_gin_comment *model_comment(const struct model_gin *gin
 
 /* The comment may add keys that gin lacks (num_kv_heads, parallel_block), and must otherwise agree with the bindings.
  */
-static enum base_status check_comment(const struct model_gin_comment *comment, const struct model_config *given,
-                                      const struct found *found, const struct said *said,
-                                      const struct model_config *config, struct base_error *error)
+static enum base_status check_comment(const struct model_gin *gin, const struct model_gin_comment *comment,
+                                      const struct model_config *given, const struct found *found,
+                                      const struct said *said, const struct model_config *config)
 {
     struct model_gin_place place = found->place;
     const char *what = NULL;
@@ -323,16 +319,16 @@ static enum base_status check_comment(const struct model_gin_comment *comment, c
         place = said[i].place;
     }
     if (!what) return BASE_OK;
-    return base_fail(error, BASE_INPUT,
-                     "%.300s:%d: contradiction: %s is another in the comment %.300s:%d (model = %.200s); the comment "
-                     "or the bindings have to go",
-                     place.file, place.line, what, comment->place.file, comment->place.line, comment->value);
+    return model_gin_fail_at(gin, place,
+                             "contradiction: %s is another in the comment %.300s:%d (model = %.200s); the comment "
+                             "or the bindings have to go",
+                             what, comment->place.file, comment->place.line, comment->value);
 }
 
 /* A model in a file of its own is read from the bindings if the file is absent; gin files are never followed, which
  * excludes cycles. */
 static enum base_status read_comment(struct model_gin *gin, const struct model_gin_comment *comment,
-                                     struct model_config *out, bool *usable, struct base_error *error)
+                                     struct model_config *out, bool *usable)
 {
     const char *text = comment->value;
     bool file = *text == '@',
@@ -342,19 +338,18 @@ static enum base_status read_comment(struct model_gin *gin, const struct model_g
         model_gin_note(gin, comment->place, "model = %.200s: file not found; the model is taken from the bindings",
                        text);
     if (!*usable) return BASE_OK;
-    if (model_config_parse(gin->arena, text, out, error) == BASE_OK) return BASE_OK;
-    return base_fail_in(error, "%.300s:%d", comment->place.file, comment->place.line);
+    if (model_config_parse(gin->arena, text, out, gin->error) == BASE_OK) return BASE_OK;
+    return model_gin_fail_in(gin, comment->place);
 }
 
 /* ---- the whole ---- */
 
-static enum base_status model_of_comment(struct model_gin *gin, struct model_gin_model *out, bool *any,
-                                         struct base_error *error)
+static enum base_status model_of_comment(struct model_gin *gin, struct model_gin_model *out, bool *any)
 {
     const struct model_gin_comment *comment = model_comment(gin);
     *any = false;
     if (!comment) return BASE_OK;
-    BASE_TRY(read_comment(gin, comment, &out->config, any, error));
+    BASE_TRY(read_comment(gin, comment, &out->config, any));
     if (*any) *out = (struct model_gin_model){.text = comment->value, .config = out->config, .place = comment->place};
     return BASE_OK;
 }
@@ -367,23 +362,24 @@ enum base_status model_gin_model(struct model_gin *gin, struct model_gin_model *
     struct model_gin_model model = {0}, given = {0};
     const char *name = NULL;
     bool described, commented;
-    BASE_TRY(model_of_comment(gin, &given, &commented, error));
-    BASE_TRY(find(gin, commented, &found, &described, error));
-    if (!described) BASE_TRY(model_gin_read_experts(gin, &model, &described, error));
+    gin->error = error;
+    BASE_TRY(model_of_comment(gin, &given, &commented));
+    BASE_TRY(find(gin, commented, &found, &described));
+    if (!described) BASE_TRY(model_gin_read_experts(gin, &model, &described));
     *any = described || commented;
     if (model.text) model.model = find_model(gin, &(struct model_gin_place){0});
     if (model.text) return *out = commented ? given : model, BASE_OK;
     if (!described) return commented ? (*out = given, BASE_OK) : BASE_OK;
     if (found.flaxformer) {
-        BASE_TRY(model_gin_read_flaxformer(gin, found.place, &model.text, error));
+        BASE_TRY(model_gin_read_flaxformer(gin, found.place, &model.text));
     } else {
-        BASE_TRY(read_sizes(gin, &found, said, error));
+        BASE_TRY(read_sizes(gin, &found, said));
         model.text = one_line(gin->arena, found.network, said);
     }
     if (model_config_parse(gin->arena, model.text, &model.config, error) != BASE_OK)
-        return base_fail_in(error, "%.300s:%d", found.place.file, found.place.line);
-    if (commented) BASE_TRY(check_comment(model_comment(gin), &given.config, &found, said, &model.config, error));
-    BASE_TRY(zoo_name(gin, &model.config, &name, error));
+        return model_gin_fail_in(gin, found.place);
+    if (commented) BASE_TRY(check_comment(gin, model_comment(gin), &given.config, &found, said, &model.config));
+    BASE_TRY(zoo_name(gin, &model.config, &name));
     if (name) model.text = name;
     if (commented) model = given;
     else model.place = found.place;

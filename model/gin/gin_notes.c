@@ -7,6 +7,21 @@
 
 enum { LONGEST_MESSAGE = 700 };
 
+enum base_status model_gin_fail_at(const struct model_gin *gin, struct model_gin_place place, const char *format, ...)
+{
+    char message[sizeof gin->error->text];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(message, sizeof message, format, arguments);
+    va_end(arguments);
+    return base_fail(gin->error, BASE_INPUT, "%.300s:%d: %s", place.file, place.line, message);
+}
+
+enum base_status model_gin_fail_in(const struct model_gin *gin, struct model_gin_place place)
+{
+    return base_fail_in(gin->error, "%.300s:%d", place.file, place.line);
+}
+
 static void add(struct model_gin *gin, const char **list, int *count, int most, struct model_gin_place place,
                 const char *format, va_list arguments)
 {
@@ -83,8 +98,6 @@ const char *model_gin_meant(const struct model_gin *gin, const struct model_gin_
     if (!misspells_parameter && is_named(gin, binding)) return NULL;
     return base_print(gin->arena, "%s%s%s", meant->configurable, *meant->configurable ? "." : "", meant->parameter);
 }
-
-/* ---- comments ---- */
 
 /* ---- comments of this program's own ---- */
 

@@ -12,7 +12,7 @@ static bool says_model(const struct model_gin *gin)
 
 /* Classes of t5x.models and t5x.contrib.moe.models; a name that no import explains is taken for one of theirs. */
 enum base_status model_gin_check_model_class(const struct model_gin *gin, const struct model_gin_value *model,
-                                             struct model_gin_place place, struct base_error *error)
+                                             struct model_gin_place place)
 {
     static const char *const classes[] = {"EncoderDecoderModel", "DecoderOnlyModel", "MoeEncoderDecoderModel",
                                           "MoeDecoderOnlyModel"};
@@ -24,10 +24,10 @@ enum base_status model_gin_check_model_class(const struct model_gin *gin, const 
     for (int i = 0; i < BASE_COUNT(modules); i++)
         of_t5x = of_t5x || (strlen(modules[i]) == length && !strncmp(modules[i], model->text, length));
     if ((is_class && of_t5x) || says_model(gin)) return BASE_OK;
-    return base_fail(error, BASE_INPUT,
-                     "%.300s:%d: model: %.120s is no class of T5X, so that its computation is unknown; add a line such "
-                     "as \"# meshwright: model = t5_1_1_base\" to the file",
-                     place.file, place.line, model->text);
+    return model_gin_fail_at(gin, place,
+                             "model: %.120s is no class of T5X, so that its computation is unknown; add a line such "
+                             "as \"# meshwright: model = t5_1_1_base\" to the file",
+                             model->text);
 }
 
 /* Fields of T5Config and TransformerConfig in T5X's networks, the scanned ones and those for GPUs. */
@@ -51,8 +51,7 @@ static const char *const fields[] = {"vocab_size",
                                      "transpose_batch_sequence",
                                      "fuse_qkv_params"};
 
-enum base_status model_gin_check_parameters(const struct model_gin *gin, const struct model_gin_value *config,
-                                            struct base_error *error)
+enum base_status model_gin_check_parameters(const struct model_gin *gin, const struct model_gin_value *config)
 {
     for (int i = 0; i < gin->binding_count; i++) {
         const struct model_gin_binding *binding = &gin->bindings[i];
@@ -60,9 +59,9 @@ enum base_status model_gin_check_parameters(const struct model_gin *gin, const s
         for (int j = 0; !known && j < BASE_COUNT(fields); j++) known = !strcmp(fields[j], binding->parameter);
         if (known) continue;
         const char *nearest = base_nearest(binding->parameter, fields, BASE_COUNT(fields));
-        return base_fail(error, BASE_INPUT, "%.300s:%d: %.120s: %.60s has no such parameter, and gin would fail%s%s%s",
-                         binding->place.file, binding->place.line, binding->name, model_gin_last_part(config->text),
-                         nearest ? "; did you mean " : "", nearest ? nearest : "", nearest ? "?" : "");
+        return model_gin_fail_at(gin, binding->place, "%.120s: %.60s has no such parameter, and gin would fail%s%s%s",
+                                 binding->name, model_gin_last_part(config->text), nearest ? "; did you mean " : "",
+                                 nearest ? nearest : "", nearest ? "?" : "");
     }
     return BASE_OK;
 }

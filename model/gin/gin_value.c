@@ -2,22 +2,10 @@
 #include "model/gin/gin_reader.h"
 
 #include <errno.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { DEEPEST_VALUE = 64, MOST_VALUES = 1 << 16 };
-
-enum base_status model_gin_fail(const struct model_gin_reader *reader, struct base_error *error, const char *format,
-                                ...)
-{
-    char message[800];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(message, sizeof message, format, arguments);
-    va_end(arguments);
-    return base_fail(error, BASE_INPUT, "%.300s:%d: %s", reader->place.file, reader->place.line, message);
-}
 
 /* ---- blanks and comments ---- */
 
@@ -73,21 +61,20 @@ static size_t name_length(const char *at)
     return length;
 }
 
-static enum base_status refuse_name(const struct model_gin_reader *reader, struct base_error *error)
+static enum base_status refuse_name(const struct model_gin_reader *reader)
 {
     size_t length = strcspn(reader->at, "\r\n");
-    return model_gin_fail(reader, error, "a name is needed instead of \"%.*s\"; as in network.T5Config.emb_dim = 512",
+    return model_gin_fail(reader, "a name is needed instead of \"%.*s\"; as in network.T5Config.emb_dim = 512",
                           (int)(length < 20 ? length : 20), reader->at);
 }
 
-enum base_status model_gin_read_name(struct model_gin_reader *reader, const char **scope, const char **name,
-                                     struct base_error *error)
+enum base_status model_gin_read_name(struct model_gin_reader *reader, const char **scope, const char **name)
 {
     const char *start = reader->at, *slash = NULL;
     struct base_arena *arena = reader->gin->arena;
     for (;;) {
         size_t length = name_length(reader->at);
-        if (!length) return refuse_name(reader, error);
+        if (!length) return refuse_name(reader);
         reader->at += length;
         if (*reader->at == '/') slash = reader->at;
         if (*reader->at != '/' && *reader->at != '.') break;
@@ -101,26 +88,24 @@ enum base_status model_gin_read_name(struct model_gin_reader *reader, const char
 
 /* ---- values ---- */
 
-static enum base_status read_any(struct model_gin_reader *reader, int depth, struct model_gin_value **out,
-                                 struct base_error *error);
+static enum base_status read_any(struct model_gin_reader *reader, int depth, struct model_gin_value **out);
 
 static enum base_status new_value(struct model_gin_reader *reader, enum model_gin_kind kind, const char *text,
-                                  struct model_gin_value **out, struct base_error *error)
+                                  struct model_gin_value **out)
 {
     if (++reader->gin->value_count > MOST_VALUES)
-        return model_gin_fail(reader, error, "more than %d values in all", MOST_VALUES);
+        return model_gin_fail(reader, "more than %d values in all", MOST_VALUES);
     *out = base_new(reader->gin->arena, struct model_gin_value, 1);
     **out = (struct model_gin_value){.kind = kind, .text = text, .scope = ""};
     return BASE_OK;
 }
 
-static enum base_status refuse_value(const struct model_gin_reader *reader, struct base_error *error)
+static enum base_status refuse_value(const struct model_gin_reader *reader)
 {
     size_t length = strcspn(reader->at, "\r\n");
-    if (!length)
-        return model_gin_fail(reader, error, "the line ends before a value; complete it, or close open brackets");
+    if (!length) return model_gin_fail(reader, "the line ends before a value; complete it, or close open brackets");
     return model_gin_fail(
-        reader, error,
+        reader,
         "no value begins with \"%.*s\"; use a number, a string, None, True, False, a list, a tuple, a "
         "dict, @reference or %%MACRO",
         (int)(length < 30 ? length : 30), reader->at);
@@ -129,8 +114,7 @@ static enum base_status refuse_value(const struct model_gin_reader *reader, stru
 enum sign { PLUS, MINUS };
 
 /* Whole numbers become decimal digits, whatever their base. */
-static enum base_status read_number(struct model_gin_reader *reader, enum sign sign, struct model_gin_value **out,
-                                    struct base_error *error)
+static enum base_status read_number(struct model_gin_reader *reader, enum sign sign, struct model_gin_value **out)
 {
     char digits[64];
     size_t length = 0;
@@ -140,7 +124,7 @@ static enum base_status read_number(struct model_gin_reader *reader, enum sign s
         if (!is_digit(c) && !is_letter(c) && c != '.' && !exponent) break;
         if (c == '_') continue;
         if (length == sizeof digits - 1)
-            return model_gin_fail(reader, error, "a number of more than %zu digits", sizeof digits - 1);
+            return model_gin_fail(reader, "a number of more than %zu digits", sizeof digits - 1);
         digits[length++] = c;
     }
     digits[length] = '\0';
@@ -153,9 +137,9 @@ static enum base_status read_number(struct model_gin_reader *reader, enum sign s
         if (strncmp(digits, bases[i].prefix, 2) != 0) continue;
         errno = 0;
         long long number = strtoll(digits + 2, &end, bases[i].base);
-        if (*end || end == digits + 2 || errno) return model_gin_fail(reader, error, "\"%s\" is no number", digits);
+        if (*end || end == digits + 2 || errno) return model_gin_fail(reader, "\"%s\" is no number", digits);
         return new_value(reader, MODEL_GIN_NUMBER,
-                         base_print(reader->gin->arena, "%s%lld", sign == MINUS ? "-" : "", number), out, error);
+                         base_print(reader->gin->arena, "%s%lld", sign == MINUS ? "-" : "", number), out);
     }
     double number;
     struct base_error why;
@@ -164,8 +148,8 @@ static enum base_status read_number(struct model_gin_reader *reader, enum sign s
     bool open = length && digits[length - 1] == '.';
     if (open) text = base_print(reader->gin->arena, "%s0", text); /* 1. is 1.0 */
     if (base_parse_double(text, "number", -1e300, 1e300, &number, &why) != BASE_OK)
-        return model_gin_fail(reader, error, "\"%s\" is no number", digits);
-    return new_value(reader, MODEL_GIN_NUMBER, text, out, error);
+        return model_gin_fail(reader, "\"%s\" is no number", digits);
+    return new_value(reader, MODEL_GIN_NUMBER, text, out);
 }
 
 static int hex_digit(char c)
@@ -186,25 +170,24 @@ static void put_code_point(struct base_text *text, unsigned code)
 }
 
 /* \xHH, \uHHHH, \UHHHHHHHH; the letter is at `at`. */
-static enum base_status read_code_point(struct model_gin_reader *reader, struct base_text *text,
-                                        struct base_error *error)
+static enum base_status read_code_point(struct model_gin_reader *reader, struct base_text *text)
 {
     int count = *reader->at == 'x' ? 2 : *reader->at == 'u' ? 4 : 8;
     unsigned code = 0;
     for (int i = 1; i <= count; i++) {
         int digit = hex_digit(reader->at[i]);
-        if (digit < 0) return model_gin_fail(reader, error, "\\%c needs %d hexadecimal digits", *reader->at, count);
+        if (digit < 0) return model_gin_fail(reader, "\\%c needs %d hexadecimal digits", *reader->at, count);
         code = code << 4 | (unsigned)digit;
     }
     if (code == 0 || code > 0x10FFFF || (code >= 0xD800 && code < 0xE000))
-        return model_gin_fail(reader, error, "a string cannot hold the character %#x", code);
+        return model_gin_fail(reader, "a string cannot hold the character %#x", code);
     put_code_point(text, code);
     reader->at += count + 1;
     return BASE_OK;
 }
 
 /* Behind a backslash. An escape that Python does not know stays as it is. */
-static enum base_status read_escape(struct model_gin_reader *reader, struct base_text *text, struct base_error *error)
+static enum base_status read_escape(struct model_gin_reader *reader, struct base_text *text)
 {
     static const char names[] = "nrtabfv\\'\"", bytes[] = "\n\r\t\a\b\f\v\\'\"";
     char c = *reader->at;
@@ -215,13 +198,13 @@ static enum base_status read_escape(struct model_gin_reader *reader, struct base
         return BASE_OK;
     }
     if (c == '\n') return model_gin_next_line(reader), BASE_OK;
-    if (c == 'x' || c == 'u' || c == 'U') return read_code_point(reader, text, error);
-    if (c == '0') return model_gin_fail(reader, error, "a string cannot hold a NUL");
+    if (c == 'x' || c == 'u' || c == 'U') return read_code_point(reader, text);
+    if (c == '0') return model_gin_fail(reader, "a string cannot hold a NUL");
     base_put(text, "\\");
     return BASE_OK;
 }
 
-static enum base_status read_string(struct model_gin_reader *reader, struct base_text *text, struct base_error *error)
+static enum base_status read_string(struct model_gin_reader *reader, struct base_text *text)
 {
     bool raw = false;
     for (; is_letter(*reader->at); reader->at++) raw = raw || *reader->at == 'r' || *reader->at == 'R';
@@ -230,10 +213,10 @@ static enum base_status read_string(struct model_gin_reader *reader, struct base
     const char end[] = {quote, quote, quote, '\0'};
     for (reader->at += quotes; strncmp(reader->at, end, quotes) != 0;) {
         if (!*reader->at || (*reader->at == '\n' && quotes == 1))
-            return model_gin_fail(reader, error, "the string does not end on its line; %c is missing", quote);
+            return model_gin_fail(reader, "the string does not end on its line; %c is missing", quote);
         if (*reader->at == '\\' && !raw) {
             reader->at++;
-            BASE_TRY(read_escape(reader, text, error));
+            BASE_TRY(read_escape(reader, text));
             continue;
         }
         base_put_bytes(text, reader->at, 1);
@@ -253,41 +236,39 @@ static bool is_string(const char *at)
 
 /* Adjacent strings are concatenated. */
 static enum base_status read_strings(struct model_gin_reader *reader, enum model_gin_where where,
-                                     struct model_gin_value **out, struct base_error *error)
+                                     struct model_gin_value **out)
 {
     struct base_text text = {.arena = reader->gin->arena};
     base_put(&text, "");
     while (is_string(reader->at)) {
-        BASE_TRY(read_string(reader, &text, error));
+        BASE_TRY(read_string(reader, &text));
         model_gin_skip(reader, where);
     }
-    return new_value(reader, MODEL_GIN_STRING, text.data ? text.data : "", out, error);
+    return new_value(reader, MODEL_GIN_STRING, text.data ? text.data : "", out);
 }
 
 static enum base_status read_reference(struct model_gin_reader *reader, enum model_gin_where where,
-                                       struct model_gin_value **out, struct base_error *error)
+                                       struct model_gin_value **out)
 {
     const char *scope, *name;
     bool macro = *reader->at++ == '%';
-    BASE_TRY(model_gin_read_name(reader, &scope, &name, error));
+    BASE_TRY(model_gin_read_name(reader, &scope, &name));
     BASE_TRY(new_value(reader, macro ? MODEL_GIN_MACRO : MODEL_GIN_REFERENCE,
-                       macro ? name : model_gin_expand(reader, name), out, error));
+                       macro ? name : model_gin_expand(reader, name), out));
     (*out)->scope = scope;
     model_gin_skip(reader, where);
     if (macro || *reader->at != '(') return BASE_OK;
     reader->at++;
     model_gin_skip(reader, MODEL_GIN_IN_BRACKETS);
     if (*reader->at != ')')
-        return model_gin_fail(reader, error,
-                              "@%.60s(…: a reference takes no arguments in gin; bind them as %.60s.name = value", name,
-                              name);
+        return model_gin_fail(
+            reader, "@%.60s(…: a reference takes no arguments in gin; bind them as %.60s.name = value", name, name);
     reader->at++;
     (*out)->called = true;
     return BASE_OK;
 }
 
-static enum base_status read_name(struct model_gin_reader *reader, struct model_gin_value **out,
-                                  struct base_error *error)
+static enum base_status read_name(struct model_gin_reader *reader, struct model_gin_value **out)
 {
     static const struct {
         const char *name;
@@ -297,23 +278,22 @@ static enum base_status read_name(struct model_gin_reader *reader, struct model_
     for (int i = 0; i < BASE_COUNT(words); i++) {
         if (strlen(words[i].name) != length || strncmp(words[i].name, reader->at, length) != 0) continue;
         reader->at += length;
-        return new_value(reader, words[i].kind, words[i].name, out, error);
+        return new_value(reader, words[i].kind, words[i].name, out);
     }
-    return refuse_value(reader, error);
+    return refuse_value(reader);
 }
 
 /* One entry of a list, or key: value of a dict, put at the end of the chain. */
 static enum base_status read_item(struct model_gin_reader *reader, int depth, struct model_gin_value *list,
-                                  struct model_gin_value **last, struct base_error *error)
+                                  struct model_gin_value **last)
 {
     int parts = list->kind == MODEL_GIN_DICT ? 2 : 1;
     for (int i = 0; i < parts; i++) {
         struct model_gin_value *item;
-        if (i && *reader->at != ':')
-            return model_gin_fail(reader, error, "a dict needs key: value, and ':' is missing");
+        if (i && *reader->at != ':') return model_gin_fail(reader, "a dict needs key: value, and ':' is missing");
         if (i) reader->at++;
         model_gin_skip(reader, MODEL_GIN_IN_BRACKETS);
-        BASE_TRY(read_any(reader, depth + 1, &item, error));
+        BASE_TRY(read_any(reader, depth + 1, &item));
         model_gin_skip(reader, MODEL_GIN_IN_BRACKETS);
         if (*last) (*last)->next = item;
         else list->child = item;
@@ -323,8 +303,7 @@ static enum base_status read_item(struct model_gin_reader *reader, int depth, st
     return BASE_OK;
 }
 
-static enum base_status read_list(struct model_gin_reader *reader, int depth, struct model_gin_value **out,
-                                  struct base_error *error)
+static enum base_status read_list(struct model_gin_reader *reader, int depth, struct model_gin_value **out)
 {
     static const char opens[] = "[({", closes[] = "])}";
     static const enum model_gin_kind kinds[] = {MODEL_GIN_LIST, MODEL_GIN_TUPLE, MODEL_GIN_DICT};
@@ -332,15 +311,15 @@ static enum base_status read_list(struct model_gin_reader *reader, int depth, st
     struct model_gin_value *list, *last = NULL;
     bool comma = false;
     int first_line = reader->place.line;
-    if (depth == DEEPEST_VALUE) return model_gin_fail(reader, error, "a value of more than %d levels", DEEPEST_VALUE);
-    BASE_TRY(new_value(reader, kinds[which], NULL, &list, error));
+    if (depth == DEEPEST_VALUE) return model_gin_fail(reader, "a value of more than %d levels", DEEPEST_VALUE);
+    BASE_TRY(new_value(reader, kinds[which], NULL, &list));
     reader->at++;
     for (model_gin_skip(reader, MODEL_GIN_IN_BRACKETS); *reader->at != closes[which];
          model_gin_skip(reader, MODEL_GIN_IN_BRACKETS)) {
         if (list->child && !comma)
-            return model_gin_fail(reader, error, "',' or '%c' is needed in the value that begins in line %d",
-                                  closes[which], first_line);
-        BASE_TRY(read_item(reader, depth, list, &last, error));
+            return model_gin_fail(reader, "',' or '%c' is needed in the value that begins in line %d", closes[which],
+                                  first_line);
+        BASE_TRY(read_item(reader, depth, list, &last));
         comma = *reader->at == ',';
         if (comma) reader->at++;
     }
@@ -350,31 +329,29 @@ static enum base_status read_list(struct model_gin_reader *reader, int depth, st
     return BASE_OK;
 }
 
-static enum base_status read_any(struct model_gin_reader *reader, int depth, struct model_gin_value **out,
-                                 struct base_error *error)
+static enum base_status read_any(struct model_gin_reader *reader, int depth, struct model_gin_value **out)
 {
     char c = *reader->at;
     const enum model_gin_where where = depth > 0 ? MODEL_GIN_IN_BRACKETS : MODEL_GIN_ONE_LINE;
-    if (c && strchr("[({", c)) return read_list(reader, depth, out, error);
-    if (is_string(reader->at)) return read_strings(reader, where, out, error);
-    if (c == '@' || c == '%') return read_reference(reader, where, out, error);
-    if (is_letter(c)) return read_name(reader, out, error);
+    if (c && strchr("[({", c)) return read_list(reader, depth, out);
+    if (is_string(reader->at)) return read_strings(reader, where, out);
+    if (c == '@' || c == '%') return read_reference(reader, where, out);
+    if (is_letter(c)) return read_name(reader, out);
     if (c == '-') {
         reader->at++;
         model_gin_skip(reader, where);
         c = *reader->at;
-        if (!is_digit(c) && c != '.') return refuse_value(reader, error);
-        return read_number(reader, MINUS, out, error);
+        if (!is_digit(c) && c != '.') return refuse_value(reader);
+        return read_number(reader, MINUS, out);
     }
-    return is_digit(c) || c == '.' ? read_number(reader, PLUS, out, error) : refuse_value(reader, error);
+    return is_digit(c) || c == '.' ? read_number(reader, PLUS, out) : refuse_value(reader);
 }
 
-enum base_status model_gin_read_value(struct model_gin_reader *reader, const struct model_gin_value **out,
-                                      struct base_error *error)
+enum base_status model_gin_read_value(struct model_gin_reader *reader, const struct model_gin_value **out)
 {
     struct model_gin_value *value;
     model_gin_skip(reader, MODEL_GIN_ONE_LINE);
-    BASE_TRY(read_any(reader, 0, &value, error));
+    BASE_TRY(read_any(reader, 0, &value));
     *out = value;
     return BASE_OK;
 }
@@ -396,10 +373,10 @@ bool model_gin_pass_word(struct model_gin_reader *reader, const char *word)
     return true;
 }
 
-enum base_status model_gin_read_plain_name(struct model_gin_reader *reader, const char **name, struct base_error *error)
+enum base_status model_gin_read_plain_name(struct model_gin_reader *reader, const char **name)
 {
     const char *scope;
-    BASE_TRY(model_gin_read_name(reader, &scope, name, error));
+    BASE_TRY(model_gin_read_name(reader, &scope, name));
     model_gin_skip(reader, MODEL_GIN_ONE_LINE);
-    return *scope ? model_gin_fail(reader, error, "%.60s/%.60s: a scope is not allowed here", scope, *name) : BASE_OK;
+    return *scope ? model_gin_fail(reader, "%.60s/%.60s: a scope is not allowed here", scope, *name) : BASE_OK;
 }

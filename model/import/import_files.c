@@ -99,12 +99,19 @@ static enum base_status read_words(struct import_draft *draft, const char *kind,
     return BASE_OK;
 }
 
+/* Behind blanks and comments. */
+static const char *first_line(const char *text)
+{
+    text += strspn(text, " \t\n");
+    while (*text == '#') text += strcspn(text, "\n"), text += strspn(text, " \t\n");
+    return text;
+}
+
 /* A file that the script writes: settings of the software in its own form. Scripts are read where they are called. */
 static enum base_status read_document(struct import_draft *draft, const char *path, const struct import_body *body)
 {
     struct base_text text = {.arena = draft->arena};
-    const char *start = body->text + strspn(body->text, " \t\n"), *own = recognised(body->text);
-    while (*start == '#') start += strcspn(start, "\n"), start += strspn(start, " \t\n");
+    const char *start = first_line(body->text), *own = recognised(body->text);
     if (!own) return BASE_OK;
     if (!strncmp(start, "--", 2) || start[strcspn(start, "= \n")] == '=')
         return read_script(draft, own, path, body->text, body->line, 1);
@@ -122,8 +129,7 @@ static enum base_status read_document(struct import_draft *draft, const char *pa
 static const char *escaped(struct base_arena *arena, const char *text)
 {
     struct base_text out = {.arena = arena};
-    const char *start = text + strspn(text, " \t\n");
-    while (*start == '#') start += strcspn(start, "\n"), start += strspn(start, " \t\n");
+    const char *start = first_line(text);
     if (strncmp(start, "--", 2) != 0 || !strpbrk(text, "|()")) return text;
     char quote = 0; /* inside "" or '' they are no special characters */
     for (const char *at = text; *at; at++) {
@@ -156,13 +162,9 @@ static enum base_status read_script(struct import_draft *draft, const char *kind
     for (int c = first, end = shell->command_count; c < end; c++) {
         const struct import_words *command = &shell->commands[c];
         const char *name = strrchr(command->items[0].text, '/');
-        static const char *const silent[] = {"echo", "mkdir",  "set", "cd", "printf",
-                                             "cat",  "source", "pip", "rm", "cp"};
-        bool says = true;
+        struct import_words whole = *command, shifted = {0};
         name = name ? name + 1 : command->items[0].text;
-        for (int i = 0; i < BASE_COUNT(silent); i++) says = says && strcmp(name, silent[i]) != 0;
-        struct import_words whole = *command;
-        struct import_words shifted = {0};
+        if (base_lists("echo mkdir set cd printf cat source pip rm cp", name, strlen(name))) continue;
         if (*command->items[0].text == '-' || strchr(command->items[0].text, '=')) { /* a file of arguments alone */
             BASE_TRY(model_import_shell_add(shell, &shifted, "", 0, 1));
             for (int i = 0; i < command->count; i++)
@@ -170,8 +172,8 @@ static enum base_status read_script(struct import_draft *draft, const char *kind
                                                 command->items[i].line));
             whole = shifted;
         }
-        if (says) BASE_TRY(take_arguments(draft, kind, path, &whole));
-        if (says) BASE_TRY(read_words(draft, kind, path, &whole, depth));
+        BASE_TRY(take_arguments(draft, kind, path, &whole));
+        BASE_TRY(read_words(draft, kind, path, &whole, depth));
     }
     return BASE_OK;
 }

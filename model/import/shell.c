@@ -43,24 +43,20 @@ static const char *inner_script(struct script *script, const struct import_words
 static enum base_status call(struct script *script, const struct import_body *body, const struct import_word *arguments,
                              int count)
 {
-    enum { MOST_ARGUMENTS = 9 };
-    static const char *const names[] = {"1", "2", "3", "4", "5", "6", "7", "8", "9"};
+    static const char *const names[] = {"1", "2", "3", "4", "5", "6", "7", "8", "9", "@"};
+    enum { ALL = BASE_COUNT(names) - 1 };
     struct import_shell *shell = script->shell;
-    struct import_words all = {0}, old[MOST_ARGUMENTS + 1];
-    for (int i = 0; i <= MOST_ARGUMENTS; i++) {
-        const struct import_words *value = model_import_variable(shell, i < MOST_ARGUMENTS ? names[i] : "@");
-        old[i] = value ? *value : (struct import_words){0};
-    }
+    struct import_words all = {0}, old[BASE_COUNT(names)];
     for (int i = 0; i < count; i++)
         BASE_TRY(model_import_shell_add(shell, &all, arguments[i].text, strlen(arguments[i].text), arguments[i].line));
-    for (int i = 0; i < MOST_ARGUMENTS; i++) {
-        const struct import_words one = {i < count ? all.items + i : NULL, i < count, i < count};
-        BASE_TRY(model_import_assign(shell, names[i], &one));
+    for (int i = 0; i <= ALL; i++) {
+        const struct import_words *value = model_import_variable(shell, names[i]),
+                                  one = {i < count ? all.items + i : NULL, i < count, i < count};
+        old[i] = value ? *value : (struct import_words){0};
+        BASE_TRY(model_import_assign(shell, names[i], i < ALL ? &one : &all));
     }
-    BASE_TRY(model_import_assign(shell, "@", &all));
     BASE_TRY(run(shell, body->text, body->line, script->depth + 1));
-    for (int i = 0; i <= MOST_ARGUMENTS; i++)
-        BASE_TRY(model_import_assign(shell, i < MOST_ARGUMENTS ? names[i] : "@", &old[i]));
+    for (int i = 0; i <= ALL; i++) BASE_TRY(model_import_assign(shell, names[i], &old[i]));
     return BASE_OK;
 }
 
@@ -239,9 +235,13 @@ static enum base_status begin_case(struct script *script, const struct import_wo
     return BASE_OK;
 }
 
+/* Words that assignments may follow; the first do nothing else. */
+static const char *const declares[] = {"export", "local", "declare", "readonly", "typeset", "env",
+                                       "-r",     "-a",    "-x",      "-i",       "-A"};
+enum { ASSIGNING = 5 };
+
 static enum base_status process(struct script *script, struct import_words words)
 {
-    static const char *const assigns[] = {"export", "local", "declare", "readonly", "typeset"};
     while (words.count) {
         bool took;
         BASE_TRY(keyword(script, &words, &took));
@@ -253,11 +253,9 @@ static enum base_status process(struct script *script, struct import_words words
     bool defines;
     BASE_TRY(begin_function(script, &words, &defines));
     if (defines) return BASE_OK;
-    if (!strcmp(first, "for") || !strcmp(first, "while") || !strcmp(first, "until") || !strcmp(first, "select"))
-        return begin_loop(script, &words);
+    if (base_lists("for while until select", first, strlen(first))) return begin_loop(script, &words);
     if (!strcmp(first, "case")) return begin_case(script, &words);
-    for (int i = 0; i < BASE_COUNT(assigns); i++)
-        if (!strcmp(first, assigns[i])) return BASE_OK; /* the assignment has been made */
+    if (base_has_word(ASSIGNING, declares, first)) return BASE_OK; /* the assignment has been made */
     return execute(script, &words);
 }
 
@@ -355,9 +353,7 @@ static enum base_status read_tested(struct script *script, struct import_words *
 /* Reads words up to an operator. */
 static enum base_status read_command(struct script *script, struct import_words *words)
 {
-    static const char *const opens[] = {"then", "else", "do", "{"}, *const tests[] = {"if", "elif", "while", "until"},
-                             *const declares[] = {"export", "local", "declare", "readonly", "typeset", "env",
-                                                  "-r",     "-a",    "-x",      "-i",       "-A"};
+    static const char *const opens[] = {"then", "else", "do", "{"}, *const tests[] = {"if", "elif", "while", "until"};
     bool assigns = true, tested = false;
     for (;;) {
         BASE_TRY(model_import_script_blanks(script));

@@ -90,15 +90,13 @@ static size_t name_length(const char *at)
     return length;
 }
 
-/* ${NAME:=text}: sets NAME if it is empty. */
-static enum base_status assign_default(struct import_shell *shell, struct field *field, const char *name,
-                                       const char *text, int depth)
+/* The text of a bracket, as one word, or none. */
+static enum base_status expand_inside(struct import_shell *shell, const char *text, int line, int depth,
+                                      struct import_words *out)
 {
-    struct import_words words = {0};
-    struct field inner = {.text = {.arena = shell->arena}, .words = &words, .line = field->line};
+    struct field inner = {.text = {.arena = shell->arena}, .words = out, .line = line};
     BASE_TRY(expand(shell, &inner, text, true, depth + 1));
-    BASE_TRY(finish(shell, &inner));
-    return model_import_assign(shell, name, &words);
+    return finish(shell, &inner);
 }
 
 /* The text after ${NAME, such as %.sh or ##*\/, applied to its value. */
@@ -141,10 +139,8 @@ static enum base_status find_element(struct import_shell *shell, const char *nam
                                      struct import_words *out)
 {
     struct import_words words = {0};
-    struct field inner = {.text = {.arena = shell->arena}, .words = &words, .line = line};
     int64_t index;
-    BASE_TRY(expand(shell, &inner, key, true, depth + 1));
-    BASE_TRY(finish(shell, &inner));
+    BASE_TRY(expand_inside(shell, key, line, depth, &words));
     key = words.count ? words.items[0].text : "";
     const struct import_words *named = model_import_variable(shell, base_print(shell->arena, "%s[%s]", name, key)),
                               *all = model_import_variable(shell, name);
@@ -189,7 +185,11 @@ static enum base_status put_parameter(struct import_shell *shell, struct field *
     const bool empty = !words || !words->count || (words->count == 1 && !*words->items[0].text);
     const char *form = *rest == ':' && rest[1] && strchr("-=+?", rest[1]) ? rest + 1 : rest;
     if (*form == '-' || *form == '=') {
-        if (empty && *form == '=') BASE_TRY(assign_default(shell, field, name, form + 1, depth));
+        struct import_words own = {0};
+        if (empty && *form == '=') {
+            BASE_TRY(expand_inside(shell, form + 1, field->line, depth, &own));
+            BASE_TRY(model_import_assign(shell, name, &own));
+        }
         if (empty) return expand(shell, field, form + 1, quoted, depth + 1);
     } else if (*form == '+') return empty ? BASE_OK : expand(shell, field, form + 1, quoted, depth + 1);
     if (!empty && words->count == 1 && *form && strchr("#%/,^", *form)) {
@@ -203,10 +203,8 @@ static enum base_status put_parameter(struct import_shell *shell, struct field *
 static enum base_status put_arithmetic(struct import_shell *shell, struct field *field, const char *text, int depth)
 {
     struct import_words words = {0};
-    struct field inner = {.text = {.arena = shell->arena}, .words = &words, .line = field->line};
     int64_t value;
-    BASE_TRY(expand(shell, &inner, text, true, depth + 1));
-    BASE_TRY(finish(shell, &inner));
+    BASE_TRY(expand_inside(shell, text, field->line, depth, &words));
     /* With an empty variable the number is unknown, and may not matter. */
     if (!model_import_arithmetic(shell, words.count ? words.items[0].text : "0", &value)) return BASE_OK;
     const char *digits = base_print(shell->arena, "%lld", (long long)value);
@@ -257,26 +255,18 @@ static enum base_status dollar(struct import_shell *shell, struct field *field, 
 {
     const char *next = *at + 1, *text;
     if (depth > DEEPEST) return model_import_shell_fail(shell, field->line, "variables are nested too deep");
-    if (next[0] == '(' && next[1] == '(') {
-        next += 2;
-        text = inside(shell, &next, '(', ')', line);
-        if (!text || *next != ')') return model_import_shell_fail(shell, field->line, "$(( is not closed");
-        *at = next + 1;
-        return put_arithmetic(shell, field, text, depth);
-    }
-    if (*next == '(') {
-        next++;
-        text = inside(shell, &next, '(', ')', line);
-        if (!text) return model_import_shell_fail(shell, field->line, "$( is not closed");
-        *at = next;
-        return put_printed(shell, field, text, quoted, depth);
-    }
-    if (*next == '{') {
-        next++;
-        text = inside(shell, &next, '{', '}', line);
-        if (!text) return model_import_shell_fail(shell, field->line, "${ is not closed");
-        *at = next;
-        return put_parameter(shell, field, text, quoted, depth);
+    if (*next == '(' || *next == '{') {
+        const bool sums = !strncmp(next, "((", 2), names = *next == '{';
+        next += 1 + sums;
+        text = inside(shell, &next, names ? '{' : '(', names ? '}' : ')', line);
+        if (!text || (sums && *next != ')'))
+            return model_import_shell_fail(shell, field->line,
+                                           sums    ? "$(( is not closed"
+                                           : names ? "${ is not closed"
+                                                   : "$( is not closed");
+        *at = next + sums;
+        if (sums) return put_arithmetic(shell, field, text, depth);
+        return (names ? put_parameter : put_printed)(shell, field, text, quoted, depth);
     }
     const size_t length = name_length(next);
     if (!length) {
@@ -296,29 +286,30 @@ static bool is_list(const char *quoted)
     return !strncmp(quoted, "$@\"", 3) || (quoted[1] == '{' && end - quoted > 6 && !strncmp(end - 4, "[@]}", 4));
 }
 
+/* Up to that character, where only $, ` and \ are special. */
+static enum base_status put_quoted(struct import_shell *shell, struct field *field, const char **at, int *line,
+                                   char end, int depth)
+{
+    while (**at && **at != end) {
+        const bool hides = **at == '\\' && (*at)[1] && strchr(end ? "$`\"\\\n" : "$`\\\n", (*at)[1]);
+        if (**at == '$') BASE_TRY(dollar(shell, field, at, line, true, depth));
+        else if (**at == '`') BASE_TRY(backquote(shell, field, at, true, depth));
+        else {
+            *at += hides;
+            *line += **at == '\n';
+            if (!hides || **at != '\n') BASE_TRY(put(shell, field, *at, 1));
+            ++*at;
+        }
+    }
+    return BASE_OK;
+}
+
 static enum base_status in_double_quotes(struct import_shell *shell, struct field *field, const char **at, int *line,
                                          int depth)
 {
     if (!is_list(*at + 1)) field->any = true;
-    for (++*at; **at && **at != '"';) {
-        if (**at == '$') {
-            BASE_TRY(dollar(shell, field, at, line, true, depth));
-            continue;
-        }
-        if (**at == '`') {
-            BASE_TRY(backquote(shell, field, at, true, depth));
-            continue;
-        }
-        if (**at == '\n') ++*line;
-        if (**at == '\\' && (*at)[1] && strchr("$`\"\\\n", (*at)[1])) {
-            ++*at;
-            if (**at == '\n') {
-                ++*line, ++*at;
-                continue;
-            }
-        }
-        BASE_TRY(put(shell, field, (*at)++, 1));
-    }
+    ++*at;
+    BASE_TRY(put_quoted(shell, field, at, line, '"', depth));
     if (!**at) return model_import_shell_fail(shell, field->line, "a \" is not closed");
     ++*at;
     return BASE_OK;
@@ -390,16 +381,7 @@ enum base_status model_import_shell_text(struct import_shell *shell, const char 
 {
     struct import_words words = {0};
     struct field field = {.text = {.arena = shell->arena}, .words = &words, .line = line, .any = true};
-    for (const char *at = text; *at;) {
-        const bool hides = *at == '\\' && at[1] && strchr("$`\\\n", at[1]);
-        if (*at == '$') BASE_TRY(dollar(shell, &field, &at, &line, true, 0));
-        else if (*at == '`') BASE_TRY(backquote(shell, &field, &at, true, 0));
-        else {
-            at += hides;
-            if (!hides || *at != '\n') BASE_TRY(put(shell, &field, at, 1));
-            at++;
-        }
-    }
+    BASE_TRY(put_quoted(shell, &field, &text, &line, '\0', 0));
     BASE_TRY(finish(shell, &field));
     *out = words.items[0].text;
     return BASE_OK;

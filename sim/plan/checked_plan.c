@@ -70,7 +70,6 @@ static enum base_status read_normalizing_factor(const char *text, struct sim_pla
 
 /* ---- stages, and devices of a sequence ---- */
 
-/* Pipeline stages, and the number of devices that share a sequence. */
 enum base_status sim_plan_read_cuts(const struct sim_plan_text *text, struct sim_plan *plan, struct base_error *error)
 {
     plan->pipeline.stages = plan->context_parallel = plan->expert_parallel = 1;

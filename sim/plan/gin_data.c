@@ -27,7 +27,7 @@ static const char train_parameters[] =
 
 /* A function of __main__ that is given a model, or a parameter that T5X's function lacks: the step that it makes is not
  * T5X's. */
-static enum base_status check_main(const struct model_gin *gin, struct base_error *error)
+static enum base_status check_main(const struct model_gin *gin)
 {
     static const char prefix[] = "__main__.";
     static const char *const known[] = {"train", "precompile", "infer", "evaluate"};
@@ -39,26 +39,26 @@ static enum base_status check_main(const struct model_gin *gin, struct base_erro
         const bool lacks =
             !strcmp(function, "train") && !base_lists(train_parameters, binding->parameter, strlen(binding->parameter));
         if (!lacks && (is_known || strcmp(binding->parameter, "model") != 0)) continue;
-        return base_fail(error, BASE_INPUT,
-                         "%.300s:%d: %.120s: %s; the step of a custom script is unknown: give a run file of T5X's "
-                         "train.py, precompile.py, infer.py or eval.py",
-                         binding->place.file, binding->place.line, binding->name,
-                         lacks ? "T5X's train has no such parameter" : "no script of T5X has this function");
+        return model_gin_fail_at(gin, binding->place,
+                                 "%.120s: %s; the step of a custom script is unknown: give a run file of T5X's "
+                                 "train.py, precompile.py, infer.py or eval.py",
+                                 binding->name,
+                                 lacks ? "T5X's train has no such parameter" : "no script of T5X has this function");
     }
     return BASE_OK;
 }
 
-enum base_status sim_gin_check_script(struct sim_gin_draft *draft, struct base_error *error)
+enum base_status sim_gin_check_script(struct sim_gin_draft *draft)
 {
-    BASE_TRY(check_main(draft->gin, error));
+    BASE_TRY(check_main(draft->gin));
     for (int i = 0; i < BASE_COUNT(scripts); i++) {
         const struct model_gin_binding *binding =
             model_gin_find(draft->gin, "", scripts[i].configurable, scripts[i].parameter);
         if (!binding || binding->value->kind == MODEL_GIN_NONE || model_gin_find(draft->gin, "", "train", "model"))
             continue;
-        return base_fail(error, BASE_INPUT,
-                         "%.300s:%d: the file %s (%.120s), which is no step of training; give a run file %s",
-                         binding->place.file, binding->place.line, scripts[i].what, binding->name, scripts[i].instead);
+        return model_gin_fail_at(draft->gin, binding->place,
+                                 "the file %s (%.120s), which is no step of training; give a run file %s",
+                                 scripts[i].what, binding->name, scripts[i].instead);
     }
     return BASE_OK;
 }
@@ -83,14 +83,14 @@ static bool is_companion(const char *name)
 }
 
 static enum base_status read_length(struct sim_gin_draft *draft, const struct model_gin_value *feature,
-                                    struct model_gin_place place, struct base_error *error)
+                                    struct model_gin_place place)
 {
     const struct model_gin_value *length = model_gin_follow(draft->gin, feature->next, &place);
     const char *name = feature->kind == MODEL_GIN_STRING ? feature->text : sim_gin_kind_name(feature->kind);
     for (int i = 0; i < BASE_COUNT(features); i++) {
         if (strcmp(features[i].name, name) != 0) continue;
         bool again = draft->plan.text.values[features[i].key] && is_companion(name);
-        return again ? BASE_OK : sim_gin_set_whole(draft, features[i].key, length, place, 1, error);
+        return again ? BASE_OK : sim_gin_set_whole(draft, features[i].key, length, place, 1);
     }
     if (!is_companion(name))
         model_gin_warn(draft->gin, place, "task_feature_lengths: %.60s is no feature of these models, and left out",
@@ -113,15 +113,14 @@ static void join_lengths(struct sim_gin_draft *draft, struct model_gin_place pla
     sim_gin_set(draft, SIM_TARGETS_LENGTH, base_print(draft->arena, "%ld", inputs + targets), place);
 }
 
-enum base_status sim_gin_read_dataset(struct sim_gin_draft *draft, struct base_error *error)
+enum base_status sim_gin_read_dataset(struct sim_gin_draft *draft)
 {
     struct model_gin_place place = {0};
     struct sim_gin_callee dataset = sim_gin_infers(draft)
                                         ? sim_gin_find_callee(draft, "dataset_cfg", "", "DatasetConfig")
                                         : sim_gin_find_callee(draft, "train_dataset_cfg", "train", "DatasetConfig");
     BASE_TRY(sim_gin_set_whole(draft, SIM_BATCH_SIZE,
-                               sim_gin_get_or_macro(draft, dataset, "batch_size", "BATCH_SIZE", &place), place, 1,
-                               error));
+                               sim_gin_get_or_macro(draft, dataset, "batch_size", "BATCH_SIZE", &place), place, 1));
     const struct model_gin_value *lengths =
         sim_gin_get_or_macro(draft, dataset, "task_feature_lengths", "TASK_FEATURE_LENGTHS", &place);
     if (lengths && lengths->kind == MODEL_GIN_NONE)
@@ -130,10 +129,10 @@ enum base_status sim_gin_read_dataset(struct sim_gin_draft *draft, struct base_e
                        "--task-feature-lengths");
     if (sim_gin_is_open(draft, "task_feature_lengths", lengths, place)) return BASE_OK;
     if (lengths->kind != MODEL_GIN_DICT)
-        return sim_gin_wrong_kind("task_feature_lengths", "a dict, as in {'inputs': 512, 'targets': 512},", lengths,
-                                  place, error);
+        return sim_gin_wrong_kind(draft, "task_feature_lengths", "a dict, as in {'inputs': 512, 'targets': 512},",
+                                  lengths, place);
     for (const struct model_gin_value *feature = lengths->child; feature; feature = feature->next->next)
-        BASE_TRY(read_length(draft, feature, place, error));
+        BASE_TRY(read_length(draft, feature, place));
     join_lengths(draft, place);
     return BASE_OK;
 }
@@ -141,7 +140,7 @@ enum base_status sim_gin_read_dataset(struct sim_gin_draft *draft, struct base_e
 /* ---- dropout and loss ---- */
 
 /* Only where it is more than nothing; a file that leaves it open (gin.REQUIRED) cannot be trained by T5X as it is. */
-static enum base_status read_dropout(struct sim_gin_draft *draft, struct base_error *error)
+static enum base_status read_dropout(struct sim_gin_draft *draft)
 {
     struct model_gin_place place = {0};
     double rate;
@@ -152,13 +151,13 @@ static enum base_status read_dropout(struct sim_gin_draft *draft, struct base_er
     if (layers) callee = (struct sim_gin_callee){"", "dense.MlpBlock"};
     const struct model_gin_value *value = sim_gin_get_or_macro(draft, callee, parameter, "DROPOUT_RATE", &place);
     if (!value || value->kind != MODEL_GIN_NUMBER) return BASE_OK;
-    if (base_parse_double(value->text, "dropout_rate", 0, 0.999, &rate, error) != BASE_OK)
-        return base_fail_in(error, "%.300s:%d", place.file, place.line);
-    return rate > 0 ? sim_gin_set_number(draft, SIM_DROPOUT_RATE, value, place, error) : BASE_OK;
+    if (base_parse_double(value->text, "dropout_rate", 0, 0.999, &rate, draft->gin->error) != BASE_OK)
+        return model_gin_fail_in(draft->gin, place);
+    return rate > 0 ? sim_gin_set_number(draft, SIM_DROPOUT_RATE, value, place) : BASE_OK;
 }
 
 /* Values bound by T5X's own files are the plan's defaults, and are omitted. Without a binding, T5X's classes use 0. */
-static enum base_status read_z_loss(struct sim_gin_draft *draft, struct base_error *error)
+static enum base_status read_z_loss(struct sim_gin_draft *draft)
 {
     const struct model_gin_value *model = draft->model.model, *value;
     struct model_gin_place place = draft->model.place;
@@ -168,38 +167,38 @@ static enum base_status read_z_loss(struct sim_gin_draft *draft, struct base_err
     value = model_gin_get(draft->gin, model->scope, model->text, "z_loss", &place);
     if (sim_gin_is_open(draft, "z_loss", value, place) && value && value->kind == MODEL_GIN_REFERENCE) return BASE_OK;
     if (value && value->kind != MODEL_GIN_NONE && value->kind != MODEL_GIN_NUMBER)
-        return sim_gin_wrong_kind("z_loss", "a number", value, place, error);
+        return sim_gin_wrong_kind(draft, "z_loss", "a number", value, place);
     if (value && value->kind == MODEL_GIN_NUMBER &&
         base_parse_double(value->text, "z_loss", sim_plan_keys[SIM_Z_LOSS].low, sim_plan_keys[SIM_Z_LOSS].high, &z_loss,
-                          error) != BASE_OK)
-        return base_fail_in(error, "%.300s:%d", place.file, place.line);
-    BASE_TRY(base_parse_double(sim_plan_keys[SIM_Z_LOSS].fallback, "z_loss", 0, 1, &usual, error));
+                          draft->gin->error) != BASE_OK)
+        return model_gin_fail_in(draft->gin, place);
+    BASE_TRY(base_parse_double(sim_plan_keys[SIM_Z_LOSS].fallback, "z_loss", 0, 1, &usual, draft->gin->error));
     base_put_double(&text, z_loss);
     if (z_loss < usual || z_loss > usual) sim_gin_set(draft, SIM_Z_LOSS, text.data, place);
     return BASE_OK;
 }
 
 /* A number only: token counts that T5X computes per batch are no part of a plan, and change no time. */
-static enum base_status read_loss(struct sim_gin_draft *draft, struct base_error *error)
+static enum base_status read_loss(struct sim_gin_draft *draft)
 {
     struct model_gin_place place = {0};
     const struct model_gin_value *model = draft->model.model;
     const struct model_gin_value *value =
         model ? model_gin_get(draft->gin, model->scope, model->text, "loss_normalizing_factor", &place) : NULL;
-    BASE_TRY(read_z_loss(draft, error));
+    BASE_TRY(read_z_loss(draft));
     if (value && value->kind == MODEL_GIN_STRING)
         model_gin_differ(draft->gin, place,
                          "loss_normalizing_factor is '%.60s', which T5X counts in each batch; a run's "
                          "loss is not divided",
                          value->text);
     if (!value || value->kind != MODEL_GIN_NUMBER) return BASE_OK;
-    return sim_gin_set_number(draft, SIM_LOSS_NORMALIZING_FACTOR, value, place, error);
+    return sim_gin_set_number(draft, SIM_LOSS_NORMALIZING_FACTOR, value, place);
 }
 
-static enum base_status read_dropout_and_loss(struct sim_gin_draft *draft, struct base_error *error)
+static enum base_status read_dropout_and_loss(struct sim_gin_draft *draft)
 {
-    BASE_TRY(read_dropout(draft, error));
-    return read_loss(draft, error);
+    BASE_TRY(read_dropout(draft));
+    return read_loss(draft);
 }
 
 /* ---- trainer ---- */
@@ -217,7 +216,7 @@ static void warn_of_own_class(struct sim_gin_draft *draft, const char *parameter
                    parameter, class->text, what);
 }
 
-enum base_status sim_gin_read_trainer(struct sim_gin_draft *draft, struct base_error *error)
+enum base_status sim_gin_read_trainer(struct sim_gin_draft *draft)
 {
     warn_of_own_class(draft, "trainer_cls", "step");
     warn_of_own_class(draft, "partitioner", "partitioner");
@@ -230,8 +229,8 @@ enum base_status sim_gin_read_trainer(struct sim_gin_draft *draft, struct base_e
             model_gin_warn(draft->gin, place, "num_microbatches: T5X's precompile has none, and neither has the plan");
         microbatches = NULL;
     }
-    BASE_TRY(sim_gin_set_whole(draft, SIM_NUM_MICROBATCHES, microbatches, place, 0, error));
-    BASE_TRY(sim_gin_set_whole(
-        draft, SIM_SEED, sim_gin_get_or_macro(draft, train, "random_seed", "RANDOM_SEED", &place), place, 0, error));
-    return read_dropout_and_loss(draft, error);
+    BASE_TRY(sim_gin_set_whole(draft, SIM_NUM_MICROBATCHES, microbatches, place, 0));
+    BASE_TRY(sim_gin_set_whole(draft, SIM_SEED,
+                               sim_gin_get_or_macro(draft, train, "random_seed", "RANDOM_SEED", &place), place, 0));
+    return read_dropout_and_loss(draft);
 }

@@ -18,7 +18,6 @@ const char *sim_gin_kind_name(enum model_gin_kind kind)
     return names[kind];
 }
 
-/* True if nothing can be read of it: not bound, None, or made by code that runs later. */
 bool sim_gin_is_open(struct sim_gin_draft *draft, const char *what, const struct model_gin_value *value,
                      struct model_gin_place place)
 {
@@ -28,41 +27,42 @@ bool sim_gin_is_open(struct sim_gin_draft *draft, const char *what, const struct
     return true;
 }
 
-enum base_status sim_gin_wrong_kind(const char *what, const char *needed, const struct model_gin_value *value,
-                                    struct model_gin_place place, struct base_error *error)
+enum base_status sim_gin_wrong_kind(const struct sim_gin_draft *draft, const char *what, const char *needed,
+                                    const struct model_gin_value *value, struct model_gin_place place)
 {
-    return base_fail(error, BASE_INPUT, "%.300s:%d: %s: is %s; %s is needed", place.file, place.line, what,
-                     sim_gin_kind_name(value->kind), needed);
+    return model_gin_fail_at(draft->gin, place, "%s: is %s; %s is needed", what, sim_gin_kind_name(value->kind),
+                             needed);
 }
 
-enum base_status sim_gin_read_whole(const char *what, const struct model_gin_value *value, struct model_gin_place place,
-                                    int64_t low, int64_t *out, struct base_error *error)
+enum base_status sim_gin_read_whole(const struct sim_gin_draft *draft, const char *what,
+                                    const struct model_gin_value *value, struct model_gin_place place, int64_t low,
+                                    int64_t *out)
 {
-    if (value->kind != MODEL_GIN_NUMBER) return sim_gin_wrong_kind(what, "a whole number", value, place, error);
-    if (base_parse_int(value->text, what, low, INT32_MAX, out, error) == BASE_OK) return BASE_OK;
-    return base_fail_in(error, "%.300s:%d", place.file, place.line);
+    if (value->kind != MODEL_GIN_NUMBER) return sim_gin_wrong_kind(draft, what, "a whole number", value, place);
+    if (base_parse_int(value->text, what, low, INT32_MAX, out, draft->gin->error) == BASE_OK) return BASE_OK;
+    return model_gin_fail_in(draft->gin, place);
 }
 
 enum base_status sim_gin_set_whole(struct sim_gin_draft *draft, enum sim_key key, const struct model_gin_value *value,
-                                   struct model_gin_place place, int64_t low, struct base_error *error)
+                                   struct model_gin_place place, int64_t low)
 {
     int64_t number;
     if (sim_gin_is_open(draft, sim_plan_keys[key].name, value, place)) return BASE_OK;
-    BASE_TRY(sim_gin_read_whole(sim_plan_keys[key].name, value, place, low, &number, error));
+    BASE_TRY(sim_gin_read_whole(draft, sim_plan_keys[key].name, value, place, low, &number));
     sim_gin_set(draft, key, base_print(draft->arena, "%lld", (long long)number), place);
     return BASE_OK;
 }
 
 enum base_status sim_gin_set_number(struct sim_gin_draft *draft, enum sim_key key, const struct model_gin_value *value,
-                                    struct model_gin_place place, struct base_error *error)
+                                    struct model_gin_place place)
 {
     double number;
     struct base_text text = {.arena = draft->arena};
     if (sim_gin_is_open(draft, sim_plan_keys[key].name, value, place)) return BASE_OK;
     if (value->kind != MODEL_GIN_NUMBER)
-        return sim_gin_wrong_kind(sim_plan_keys[key].name, "a number", value, place, error);
-    if (base_parse_double(value->text, sim_plan_keys[key].name, 0, 1e6, &number, error) != BASE_OK)
-        return base_fail_in(error, "%.300s:%d", place.file, place.line);
+        return sim_gin_wrong_kind(draft, sim_plan_keys[key].name, "a number", value, place);
+    if (base_parse_double(value->text, sim_plan_keys[key].name, 0, 1e6, &number, draft->gin->error) != BASE_OK)
+        return model_gin_fail_in(draft->gin, place);
     base_put_double(&text, number);
     sim_gin_set(draft, key, text.data, place);
     return BASE_OK;
@@ -83,7 +83,6 @@ const struct model_gin_value *sim_gin_get(struct sim_gin_draft *draft, struct si
     return model_gin_get(draft->gin, callee.scope, callee.name, parameter, place);
 }
 
-/* The parameter of a class; where that is not bound, the macro that T5X's run files bind it to. */
 const struct model_gin_value *sim_gin_get_or_macro(struct sim_gin_draft *draft, struct sim_gin_callee callee,
                                                    const char *parameter, const char *macro,
                                                    struct model_gin_place *place)
@@ -93,7 +92,6 @@ const struct model_gin_value *sim_gin_get_or_macro(struct sim_gin_draft *draft, 
     return model_gin_get(draft->gin, "", "", macro, place);
 }
 
-/* Closes JSON inside a plan, without the line end of a document. */
 void sim_gin_close_value(struct base_json_writer *writer, char bracket)
 {
     struct base_text *text = writer->text;

@@ -15,9 +15,8 @@ static const struct {
                {"evaluate", "partitioner"}, {"evaluate", "inference_evaluator_cls"},
                {"precompile", "model"},     {"precompile", "train_dataset_cfg"}};
 
-enum base_status sim_gin_find_script(struct sim_gin_draft *draft, struct base_error *error)
+enum base_status sim_gin_find_script(struct sim_gin_draft *draft)
 {
-    (void)error;
     if (model_gin_find(draft->gin, "", "train", "model")) return BASE_OK;
     for (int i = BASE_COUNT(entries) - 1; i >= 0; i--)
         if (model_gin_find(draft->gin, "", entries[i].function, entries[i].parameter))
@@ -32,7 +31,7 @@ bool sim_gin_infers(const struct sim_gin_draft *draft)
 
 /* ---- the step ---- */
 
-static enum base_status read_mode(struct sim_gin_draft *draft, struct base_error *error)
+static enum base_status read_mode(struct sim_gin_draft *draft)
 {
     static const char *const modes[] = {"predict", "predict_with_aux", "score"};
     struct model_gin_place place = {0};
@@ -42,8 +41,8 @@ static enum base_status read_mode(struct sim_gin_draft *draft, struct base_error
         if (mode->kind == MODEL_GIN_STRING && !strcmp(mode->text, modes[i]))
             return sim_gin_set(draft, SIM_STEP, i == 2 ? "score" : "generate", place), BASE_OK;
     if (mode && strcmp(draft->script, "infer") == 0)
-        return base_fail(error, BASE_INPUT, "%.300s:%d: mode: is %.60s; predict, predict_with_aux or score is needed",
-                         place.file, place.line, mode->text ? mode->text : sim_gin_kind_name(mode->kind));
+        return model_gin_fail_at(draft->gin, place, "mode: is %.60s; predict, predict_with_aux or score is needed",
+                                 mode->text ? mode->text : sim_gin_kind_name(mode->kind));
     for (int i = 0; i < BASE_COUNT(entries) && !place.file; i++) {
         const struct model_gin_binding *binding = model_gin_find(draft->gin, "", draft->script, entries[i].parameter);
         if (binding) place = binding->place;
@@ -57,7 +56,7 @@ static enum base_status read_mode(struct sim_gin_draft *draft, struct base_error
 }
 
 /* The dtype in memory. T5X's default is float32; its infer.gin says bfloat16. */
-static enum base_status read_parameter_dtype(struct sim_gin_draft *draft, struct base_error *error)
+static enum base_status read_parameter_dtype(struct sim_gin_draft *draft)
 {
     static const char *const dtypes[] = {"bfloat16", "float32"};
     struct model_gin_place place = draft->plan.places[SIM_STEP];
@@ -69,8 +68,8 @@ static enum base_status read_parameter_dtype(struct sim_gin_draft *draft, struct
                                                                : "";
     for (int i = 0; i < BASE_COUNT(dtypes); i++)
         if (!strcmp(dtypes[i], name)) return sim_gin_set(draft, SIM_PARAMETER_DTYPE, dtypes[i], place), BASE_OK;
-    return base_fail(error, BASE_INPUT, "%.300s:%d: dtype: parameters are restored as bfloat16 or float32, not %.60s",
-                     place.file, place.line, name);
+    return model_gin_fail_at(draft->gin, place, "dtype: parameters are restored as bfloat16 or float32, not %.60s",
+                             name);
 }
 
 /* ---- how answers are decoded ---- */
@@ -95,22 +94,21 @@ static const struct {
 
 /* A number, or True and False as 1 and 0; None is T5X's default. */
 static enum base_status set_decoding(struct sim_gin_draft *draft, enum sim_key key, const char *what,
-                                     const struct model_gin_value *value, struct model_gin_place place,
-                                     struct base_error *error)
+                                     const struct model_gin_value *value, struct model_gin_place place)
 {
     if (sim_gin_is_open(draft, what, value, place)) return BASE_OK;
     if (value->kind == MODEL_GIN_BOOL) return sim_gin_set(draft, key, *value->text == 'T' ? "1" : "0", place), BASE_OK;
-    if (value->kind != MODEL_GIN_NUMBER) return sim_gin_wrong_kind(what, "a number", value, place, error);
+    if (value->kind != MODEL_GIN_NUMBER) return sim_gin_wrong_kind(draft, what, "a number", value, place);
     const struct sim_plan_key *row = &sim_plan_keys[key];
     double number;
     if (row->type == SIM_OF_TEXT) return sim_gin_set(draft, key, value->text, place), BASE_OK; /* temperature */
-    if (base_parse_double(value->text, what, row->low, row->high, &number, error) != BASE_OK)
-        return base_fail_in(error, "%.300s:%d", place.file, place.line);
+    if (base_parse_double(value->text, what, row->low, row->high, &number, draft->gin->error) != BASE_OK)
+        return model_gin_fail_in(draft->gin, place);
     sim_gin_set(draft, key, value->text, place);
     return BASE_OK;
 }
 
-static enum base_status read_function(struct sim_gin_draft *draft, struct base_error *error)
+static enum base_status read_function(struct sim_gin_draft *draft)
 {
     static const char *const functions[] = {"temperature_sample", "beam_search"};
     struct model_gin_place place = {0};
@@ -122,26 +120,25 @@ static enum base_status read_function(struct sim_gin_draft *draft, struct base_e
     for (int i = 0; i < BASE_COUNT(functions); i++)
         if (!strcmp(model_gin_last_part(value->text), functions[i]))
             return sim_gin_set(draft, SIM_DECODE_FN, functions[i], place), BASE_OK;
-    return base_fail(error, BASE_INPUT,
-                     "%.300s:%d: decode_fn: @%.100s is none of T5X's; use temperature_sample or beam_search",
-                     place.file, place.line, value->text);
+    return model_gin_fail_at(draft->gin, place,
+                             "decode_fn: @%.100s is none of T5X's; use temperature_sample or beam_search", value->text);
 }
 
-static enum base_status read_decoding(struct sim_gin_draft *draft, struct base_error *error)
+static enum base_status read_decoding(struct sim_gin_draft *draft)
 {
     struct model_gin_place place = {0};
     const struct model_gin_value *model = draft->model.model;
-    BASE_TRY(read_function(draft, error));
+    BASE_TRY(read_function(draft));
     for (int i = 0; i < BASE_COUNT(decodings); i++) {
         const struct sim_gin_callee callee = {"", decodings[i].function};
         const struct model_gin_value *value = sim_gin_get(draft, callee, decodings[i].parameter, &place);
-        if (value) BASE_TRY(set_decoding(draft, decodings[i].key, decodings[i].parameter, value, place, error));
+        if (value) BASE_TRY(set_decoding(draft, decodings[i].key, decodings[i].parameter, value, place));
     }
     const struct model_gin_value *value =
         model ? model_gin_get(draft->gin, model->scope, model->text, "inputs_bidirectional_attention", &place) : NULL;
-    return value ? set_decoding(draft, SIM_INPUTS_BIDIRECTIONAL_ATTENTION, "inputs_bidirectional_attention", value,
-                                place, error)
-                 : BASE_OK;
+    return value
+               ? set_decoding(draft, SIM_INPUTS_BIDIRECTIONAL_ATTENTION, "inputs_bidirectional_attention", value, place)
+               : BASE_OK;
 }
 
 /* Training-only keys; a model's own file may bind them. */
@@ -153,11 +150,11 @@ static void leave_training_out(struct sim_gin_draft *draft)
     for (int i = 0; i < BASE_COUNT(keys); i++) draft->plan.text.values[keys[i]] = NULL;
 }
 
-enum base_status sim_gin_read_inference(struct sim_gin_draft *draft, struct base_error *error)
+enum base_status sim_gin_read_inference(struct sim_gin_draft *draft)
 {
     if (!sim_gin_infers(draft)) return BASE_OK;
     leave_training_out(draft);
-    BASE_TRY(read_mode(draft, error));
-    BASE_TRY(read_parameter_dtype(draft, error));
-    return strcmp(draft->plan.text.values[SIM_STEP], "generate") == 0 ? read_decoding(draft, error) : BASE_OK;
+    BASE_TRY(read_mode(draft));
+    BASE_TRY(read_parameter_dtype(draft));
+    return strcmp(draft->plan.text.values[SIM_STEP], "generate") == 0 ? read_decoding(draft) : BASE_OK;
 }

@@ -37,24 +37,21 @@ look_into_chain(struct sim_gin_draft *draft, const struct model_gin_value *optim
 }
 
 /* The constant rate of T5X's scheduler; any other schedule is more than a plan holds. */
-static enum base_status read_schedule(struct sim_gin_draft *draft, struct sim_gin_callee schedule,
-                                      struct base_error *error)
+static enum base_status read_schedule(struct sim_gin_draft *draft, struct sim_gin_callee schedule)
 {
     struct model_gin_place place = {0}, rate_place = {0};
     const struct model_gin_value *factors = sim_gin_get(draft, schedule, "factors", &place),
                                  *rate = sim_gin_get(draft, schedule, "base_learning_rate", &rate_place);
     model_gin_find(draft->gin, schedule.scope, schedule.name, "warmup_steps"); /* says nothing of a constant rate */
     if (!factors || factors->kind != MODEL_GIN_STRING) return BASE_OK;
-    if (!strcmp(factors->text, "constant"))
-        return sim_gin_set_number(draft, SIM_LEARNING_RATE, rate, rate_place, error);
+    if (!strcmp(factors->text, "constant")) return sim_gin_set_number(draft, SIM_LEARNING_RATE, rate, rate_place);
     model_gin_differ(draft->gin, place, "learning rate: a plan's is constant, %s, and this is '%.80s'",
                      sim_plan_keys[SIM_LEARNING_RATE].fallback, factors->text);
     return BASE_OK;
 }
 
 /* Optax's optimizers have the rate themselves; T5X's gets it from the trainer. */
-static enum base_status read_rate(struct sim_gin_draft *draft, const struct model_gin_value *optimizer,
-                                  struct base_error *error)
+static enum base_status read_rate(struct sim_gin_draft *draft, const struct model_gin_value *optimizer)
 {
     struct model_gin_place place = {0};
     struct sim_gin_callee trainer = sim_gin_find_callee(draft, "trainer_cls", "", "Trainer");
@@ -62,14 +59,14 @@ static enum base_status read_rate(struct sim_gin_draft *draft, const struct mode
         optimizer ? model_gin_get(draft->gin, optimizer->scope, optimizer->text, "learning_rate", &place) : NULL;
     struct model_gin_place trainer_place = {0};
     const struct model_gin_value *function = sim_gin_get(draft, trainer, "learning_rate_fn", &trainer_place);
-    if (own && own->kind != MODEL_GIN_REFERENCE) return sim_gin_set_number(draft, SIM_LEARNING_RATE, own, place, error);
+    if (own && own->kind != MODEL_GIN_REFERENCE) return sim_gin_set_number(draft, SIM_LEARNING_RATE, own, place);
     if (own) function = own;
     if (own && strcmp(model_gin_last_part(own->text), "create_learning_rate_scheduler") != 0)
         model_gin_differ(draft->gin, place, "learning rate: a plan's is constant, %s; here @%.80s computes it",
                          sim_plan_keys[SIM_LEARNING_RATE].fallback, own->text);
     if (function && function->kind == MODEL_GIN_REFERENCE)
-        return read_schedule(draft, (struct sim_gin_callee){function->scope, function->text}, error);
-    return read_schedule(draft, (struct sim_gin_callee){"", "create_learning_rate_scheduler"}, error);
+        return read_schedule(draft, (struct sim_gin_callee){function->scope, function->text});
+    return read_schedule(draft, (struct sim_gin_callee){"", "create_learning_rate_scheduler"});
 }
 
 /* The JSON value of a bound option; false: code computes it. */
@@ -123,8 +120,7 @@ const char *sim_gin_canonical_adafactor(struct base_arena *arena, const char *te
 
 /* One option as a member of the object, unless it is bound to T5X's default. */
 static enum base_status read_adafactor_option(struct sim_gin_draft *draft, const struct model_gin_value *optimizer,
-                                              const char *name, struct base_json_writer *object,
-                                              struct base_error *error)
+                                              const char *name, struct base_json_writer *object)
 {
     struct model_gin_place place = {0};
     struct base_text one = {.arena = draft->arena};
@@ -139,47 +135,46 @@ static enum base_status read_adafactor_option(struct sim_gin_draft *draft, const
         return BASE_OK;
     }
     base_json_close(&writer, '}');
-    const char *meant = sim_gin_canonical_adafactor(draft->arena, one.data, error);
-    if (!meant) return base_fail_in(error, "%.300s:%d", place.file, place.line);
-    if (!strcmp(meant, sim_gin_canonical_adafactor(draft->arena, "{}", error))) return BASE_OK;
+    const char *meant = sim_gin_canonical_adafactor(draft->arena, one.data, draft->gin->error);
+    if (!meant) return model_gin_fail_in(draft->gin, place);
+    if (!strcmp(meant, sim_gin_canonical_adafactor(draft->arena, "{}", draft->gin->error))) return BASE_OK;
     const struct base_json *document;
-    BASE_TRY(base_json_parse(draft->arena, one.data, one.length, &document, error));
+    BASE_TRY(base_json_parse(draft->arena, one.data, one.length, &document, draft->gin->error));
     base_json_member_value(object, name, document->child);
     draft->plan.places[SIM_ADAFACTOR] = place;
     return BASE_OK;
 }
 
-static enum base_status read_adafactor(struct sim_gin_draft *draft, const struct model_gin_value *optimizer,
-                                       struct base_error *error)
+static enum base_status read_adafactor(struct sim_gin_draft *draft, const struct model_gin_value *optimizer)
 {
     struct base_text text = {.arena = draft->arena};
     struct base_json_writer writer = {.text = &text, .layout = BASE_JSON_ONE_LINE};
     const char *name;
     base_json_open(&writer, '{');
     for (int i = 0; (name = model_adafactor_option(i)); i++)
-        BASE_TRY(read_adafactor_option(draft, optimizer, name, &writer, error));
+        BASE_TRY(read_adafactor_option(draft, optimizer, name, &writer));
     sim_gin_close_value(&writer, '}');
     if (draft->plan.places[SIM_ADAFACTOR].file) draft->plan.text.values[SIM_ADAFACTOR] = text.data;
     return BASE_OK;
 }
 
-enum base_status sim_gin_read_optimizer(struct sim_gin_draft *draft, struct base_error *error)
+enum base_status sim_gin_read_optimizer(struct sim_gin_draft *draft)
 {
     struct model_gin_place place = {0};
     const struct model_gin_value *model = draft->model.model, *optimizer = NULL;
     if (model) optimizer = model_gin_get(draft->gin, model->scope, model->text, "optimizer_def", &place);
     if (!optimizer) optimizer = model_gin_get(draft->gin, "", "", "OPTIMIZER", &place);
-    if (!optimizer || optimizer->kind != MODEL_GIN_REFERENCE) return read_rate(draft, NULL, error);
+    if (!optimizer || optimizer->kind != MODEL_GIN_REFERENCE) return read_rate(draft, NULL);
     optimizer = draft->optimizer = look_into_chain(draft, optimizer, &place);
     int which = find_optimizer(optimizer);
     if (which < 0) {
         /* another optimizer in its place would be another answer: the plan's check refuses it, unless another is given
          */
         sim_gin_set(draft, SIM_OPTIMIZER, model_gin_last_part(optimizer->text), place);
-        return read_rate(draft, optimizer, error);
+        return read_rate(draft, optimizer);
     }
     if (optimizers[which].remark) model_gin_warn(draft->gin, place, "optimizer: %s", optimizers[which].remark);
     sim_gin_set(draft, SIM_OPTIMIZER, optimizers[which].optimizer, place);
-    if (!strcmp(optimizers[which].name, "Adafactor")) BASE_TRY(read_adafactor(draft, optimizer, error));
-    return read_rate(draft, optimizer, error);
+    if (!strcmp(optimizers[which].name, "Adafactor")) BASE_TRY(read_adafactor(draft, optimizer));
+    return read_rate(draft, optimizer);
 }

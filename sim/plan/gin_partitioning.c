@@ -76,8 +76,7 @@ static void put_standard(struct base_json_writer *writer, const struct model_rul
 
 /* before: rules that come first (T5X's standard ones), or NULL. */
 static enum base_status set_rules(struct sim_gin_draft *draft, const struct model_rules *before,
-                                  const struct model_gin_value *list, struct model_gin_place place,
-                                  struct base_error *error)
+                                  const struct model_gin_value *list, struct model_gin_place place)
 {
     struct base_text text = {.arena = draft->arena};
     struct base_json_writer writer = {.text = &text, .layout = BASE_JSON_ONE_LINE};
@@ -85,49 +84,48 @@ static enum base_status set_rules(struct sim_gin_draft *draft, const struct mode
     base_json_open(&writer, '[');
     if (before) put_standard(&writer, before);
     if (!put_rules(draft, &writer, list, place))
-        return base_fail(error, BASE_INPUT,
-                         "%.300s:%d: logical_axis_rules: pairs of a logical axis and a mesh axis, None or several mesh "
-                         "axes are needed, as "
-                         "in [('batch', 'data'), ('embed', None)]",
-                         place.file, place.line);
+        return model_gin_fail_at(draft->gin, place,
+                                 "logical_axis_rules: pairs of a logical axis and a mesh axis, None or several mesh "
+                                 "axes are needed, as "
+                                 "in [('batch', 'data'), ('embed', None)]");
     sim_gin_close_value(&writer, ']');
-    if (model_rules_parse(draft->arena, text.data, &rules, error) != BASE_OK)
-        return base_fail_in(error, "%.300s:%d", place.file, place.line);
+    if (model_rules_parse(draft->arena, text.data, &rules, draft->gin->error) != BASE_OK)
+        return model_gin_fail_in(draft->gin, place);
     sim_gin_set(draft, SIM_RULES, name_rules(draft, text.data, &rules), place);
     return BASE_OK;
 }
 
 static enum base_status read_dims(struct sim_gin_draft *draft, struct sim_gin_callee standard, const char *parameter,
-                                  int64_t otherwise, int64_t *out, struct base_error *error)
+                                  int64_t otherwise, int64_t *out)
 {
     struct model_gin_place place = {0};
     const struct model_gin_value *value = sim_gin_get(draft, standard, parameter, &place);
     *out = otherwise;
     if (sim_gin_is_open(draft, parameter, value, place)) return BASE_OK;
-    BASE_TRY(sim_gin_read_whole(parameter, value, place, 1, out, error));
+    BASE_TRY(sim_gin_read_whole(draft, parameter, value, place, 1, out));
     if (*out > 2)
-        return base_fail(error, BASE_INPUT, "%.300s:%d: %s: %lld is not supported; use 1 or 2", place.file, place.line,
-                         parameter, (long long)*out);
+        return model_gin_fail_at(draft->gin, place, "%s: %lld is not supported; use 1 or 2", parameter,
+                                 (long long)*out);
     return BASE_OK;
 }
 
 /* T5X's standard_logical_axis_rules with the bound arguments. */
 static enum base_status read_standard_rules(struct sim_gin_draft *draft, struct sim_gin_callee standard,
-                                            struct model_gin_place place, struct base_error *error)
+                                            struct model_gin_place place)
 {
     int64_t activations, parameters;
     struct model_rules rules;
     struct model_gin_place more_place = place;
     const bool moe = strstr(standard.name, "moe") != NULL; /* t5x.contrib.moe's shards activations by default */
-    BASE_TRY(read_dims(draft, standard, "activation_partitioning_dims", moe ? 2 : 1, &activations, error));
-    BASE_TRY(read_dims(draft, standard, "parameter_partitioning_dims", 1, &parameters, error));
+    BASE_TRY(read_dims(draft, standard, "activation_partitioning_dims", moe ? 2 : 1, &activations));
+    BASE_TRY(read_dims(draft, standard, "parameter_partitioning_dims", 1, &parameters));
     const char *name = base_print(draft->arena, "%s:%lld,%lld", moe ? "standard_moe" : "standard",
                                   (long long)activations, (long long)parameters);
     const struct model_gin_value *more = sim_gin_get(draft, standard, "additional_rules", &more_place);
     sim_gin_set(draft, SIM_RULES, name, place);
     if (sim_gin_is_open(draft, "additional_rules", more, more_place) || !more->count) return BASE_OK;
-    BASE_TRY(model_rules_parse(draft->arena, name, &rules, error));
-    return set_rules(draft, &rules, more, more_place, error);
+    BASE_TRY(model_rules_parse(draft->arena, name, &rules, draft->gin->error));
+    return set_rules(draft, &rules, more, more_place);
 }
 
 static bool is_moe(struct sim_gin_callee partitioner)
@@ -136,14 +134,13 @@ static bool is_moe(struct sim_gin_callee partitioner)
 }
 
 /* Older files of t5x.contrib.moe call it num_experts. */
-static enum base_status read_experts(struct sim_gin_draft *draft, struct sim_gin_callee partitioner,
-                                     struct base_error *error)
+static enum base_status read_experts(struct sim_gin_draft *draft, struct sim_gin_callee partitioner)
 {
     struct model_gin_place place = {0};
     const struct model_gin_value *experts = sim_gin_get(draft, partitioner, "num_expert_partitions", &place);
     if (!is_moe(partitioner)) return BASE_OK;
     if (!experts) experts = sim_gin_get(draft, partitioner, "num_experts", &place);
-    return sim_gin_set_whole(draft, SIM_NUM_EXPERT_PARTITIONS, experts, place, 1, error);
+    return sim_gin_set_whole(draft, SIM_NUM_EXPERT_PARTITIONS, experts, place, 1);
 }
 
 static bool says_rules(const struct model_gin *gin)
@@ -154,8 +151,7 @@ static bool says_rules(const struct model_gin *gin)
     return says;
 }
 
-static enum base_status read_rules(struct sim_gin_draft *draft, struct sim_gin_callee partitioner,
-                                   struct base_error *error)
+static enum base_status read_rules(struct sim_gin_draft *draft, struct sim_gin_callee partitioner)
 {
     struct model_gin_place place = {0};
     const struct model_gin_value *rules = sim_gin_get(draft, partitioner, "logical_axis_rules", &place);
@@ -163,32 +159,31 @@ static enum base_status read_rules(struct sim_gin_draft *draft, struct sim_gin_c
     if (open && is_moe(partitioner))
         sim_gin_set(draft, SIM_RULES, "standard_moe:2,1", draft->plan.places[SIM_NUM_EXPERT_PARTITIONS]);
     if (open) return BASE_OK;
-    if (rules->kind != MODEL_GIN_REFERENCE) return set_rules(draft, NULL, rules, place, error);
+    if (rules->kind != MODEL_GIN_REFERENCE) return set_rules(draft, NULL, rules, place);
     if (!strcmp(model_gin_last_part(rules->text), "standard_logical_axis_rules"))
-        return read_standard_rules(draft, (struct sim_gin_callee){rules->scope, rules->text}, place, error);
+        return read_standard_rules(draft, (struct sim_gin_callee){rules->scope, rules->text}, place);
     if (says_rules(draft->gin)) return BASE_OK;
-    return base_fail(error, BASE_INPUT,
-                     "%.300s:%d: logical_axis_rules: @%.100s computes them when the run starts; add a line \"# "
-                     "meshwright: logical_axis_rules = …\" to the file",
-                     place.file, place.line, rules->text);
+    return model_gin_fail_at(draft->gin, place,
+                             "logical_axis_rules: @%.100s computes them when the run starts; add a line \"# "
+                             "meshwright: logical_axis_rules = …\" to the file",
+                             rules->text);
 }
 
 /* ---- partitioner ---- */
 
-static enum base_status read_submesh(struct sim_gin_draft *draft, struct sim_gin_callee partitioner,
-                                     struct base_error *error)
+static enum base_status read_submesh(struct sim_gin_draft *draft, struct sim_gin_callee partitioner)
 {
     struct model_gin_place place = {0};
     struct base_text text = {.arena = draft->arena};
     const struct model_gin_value *tile = sim_gin_get(draft, partitioner, "model_parallel_submesh", &place);
     if (sim_gin_is_open(draft, "model_parallel_submesh", tile, place)) return BASE_OK;
     if (tile->kind != MODEL_GIN_TUPLE && tile->kind != MODEL_GIN_LIST)
-        return sim_gin_wrong_kind("model_parallel_submesh", "a tuple, as in (4, 2, 2, 1),", tile, place, error);
+        return sim_gin_wrong_kind(draft, "model_parallel_submesh", "a tuple, as in (4, 2, 2, 1),", tile, place);
     for (const struct model_gin_value *item = tile->child; item; item = item->next) {
         int64_t number;
         const struct model_gin_value *value = model_gin_follow(draft->gin, item, &place);
-        if (!value) return sim_gin_wrong_kind("model_parallel_submesh", "a whole number", item, place, error);
-        BASE_TRY(sim_gin_read_whole("model_parallel_submesh", value, place, 1, &number, error));
+        if (!value) return sim_gin_wrong_kind(draft, "model_parallel_submesh", "a whole number", item, place);
+        BASE_TRY(sim_gin_read_whole(draft, "model_parallel_submesh", value, place, 1, &number));
         base_putf(&text, "%s%lld", text.length ? "," : "", (long long)number);
     }
     if (text.length) sim_gin_set(draft, SIM_SUBMESH, text.data, place);
@@ -207,20 +202,20 @@ static struct sim_gin_callee find_partitioner(struct sim_gin_draft *draft)
 }
 
 /* T5X tiles by the submesh where both are bound, and says so in its log. */
-enum base_status sim_gin_read_partitioner(struct sim_gin_draft *draft, struct base_error *error)
+enum base_status sim_gin_read_partitioner(struct sim_gin_draft *draft)
 {
     struct model_gin_place place = {0};
     struct sim_gin_callee partitioner = find_partitioner(draft);
     if (!partitioner.name) return BASE_OK;
     const struct model_gin_value *partitions = sim_gin_get(draft, partitioner, "num_partitions", &place);
-    BASE_TRY(sim_gin_set_whole(draft, SIM_NUM_PARTITIONS, partitions, place, 1, error));
-    BASE_TRY(read_submesh(draft, partitioner, error));
-    BASE_TRY(read_experts(draft, partitioner, error));
+    BASE_TRY(sim_gin_set_whole(draft, SIM_NUM_PARTITIONS, partitions, place, 1));
+    BASE_TRY(read_submesh(draft, partitioner));
+    BASE_TRY(read_experts(draft, partitioner));
     if (!draft->plan.text.values[SIM_SUBMESH] || !draft->plan.text.values[SIM_NUM_PARTITIONS])
-        return read_rules(draft, partitioner, error);
+        return read_rules(draft, partitioner);
     if (strcmp(draft->plan.text.values[SIM_NUM_PARTITIONS], "1") != 0)
         model_gin_note(draft->gin, place,
                        "num_partitions: model_parallel_submesh is bound, too, and T5X uses that; ignored");
     draft->plan.text.values[SIM_NUM_PARTITIONS] = NULL;
-    return read_rules(draft, partitioner, error);
+    return read_rules(draft, partitioner);
 }

@@ -7,46 +7,45 @@
 
 /* ---- model ---- */
 
-static enum base_status set_dtype(struct sim_gin_draft *draft, const char *name, struct model_gin_place place,
-                                  struct base_error *error)
+static enum base_status set_dtype(struct sim_gin_draft *draft, const char *name, struct model_gin_place place)
 {
     static const char *const dtypes[] = {"bfloat16", "float32", "float16"};
     for (int i = 0; i < BASE_COUNT(dtypes); i++)
         if (!strcmp(dtypes[i], name)) return sim_gin_set(draft, SIM_DTYPE, dtypes[i], place), BASE_OK;
-    return base_fail(error, BASE_INPUT, "%.300s:%d: dtype: a plan's is bfloat16, float32 or float16, and this is %.60s",
-                     place.file, place.line, name);
+    return model_gin_fail_at(draft->gin, place, "dtype: a plan's is bfloat16, float32 or float16, and this is %.60s",
+                             name);
 }
 
 /* 'bfloat16', or @jax.numpy.bfloat16. */
-static enum base_status read_dtype(struct sim_gin_draft *draft, struct sim_gin_callee config, struct base_error *error)
+static enum base_status read_dtype(struct sim_gin_draft *draft, struct sim_gin_callee config)
 {
     struct model_gin_place place = draft->model.place;
     const struct model_gin_value *value = sim_gin_get(draft, config, "dtype", &place);
     const char *name = !value ? "float32" : value->text ? model_gin_last_part(value->text) : "";
     if (value && value->kind != MODEL_GIN_STRING && value->kind != MODEL_GIN_REFERENCE)
-        return sim_gin_wrong_kind("dtype", "a string, as in 'bfloat16',", value, place, error);
+        return sim_gin_wrong_kind(draft, "dtype", "a string, as in 'bfloat16',", value, place);
     if (!value) model_gin_note(draft->gin, place, "dtype is not bound; T5X's default is float32");
-    return set_dtype(draft, name, place, error);
+    return set_dtype(draft, name, place);
 }
 
 /* Flaxformer's files define a macro for it; their value is the plan's default, and is omitted. */
-static enum base_status read_expert_dtype(struct sim_gin_draft *draft, struct base_error *error)
+static enum base_status read_expert_dtype(struct sim_gin_draft *draft)
 {
     struct model_gin_place place = {0};
     const struct model_gin_value *value = model_gin_get(draft->gin, "", "", "ACTIVATION_DTYPE", &place);
     const char *name = value && value->text ? model_gin_last_part(value->text) : "bfloat16";
     if (!draft->model.config.experts.count || !strcmp(name, sim_plan_keys[SIM_DTYPE].fallback)) return BASE_OK;
-    return set_dtype(draft, name, place, error);
+    return set_dtype(draft, name, place);
 }
 
 /* Scanned models: whatever T5X does not know recomputes everything. */
-static enum base_status read_remat(struct sim_gin_draft *draft, struct sim_gin_callee config, struct base_error *error)
+static enum base_status read_remat(struct sim_gin_draft *draft, struct sim_gin_callee config)
 {
     struct model_gin_place place = draft->model.place;
     const struct model_gin_value *value = sim_gin_get(draft, config, "remat_policy", &place);
     const char *policy = value && value->kind == MODEL_GIN_STRING ? value->text : "none";
     if (value && value->kind != MODEL_GIN_STRING && value->kind != MODEL_GIN_NONE)
-        return sim_gin_wrong_kind("remat_policy", "a string, as in 'minimal',", value, place, error);
+        return sim_gin_wrong_kind(draft, "remat_policy", "a string, as in 'minimal',", value, place);
     bool plain = !strcmp(policy, "none") || !strcmp(policy, "minimal") || !strcmp(policy, "full");
     if (!plain)
         model_gin_note(draft->gin, place,
@@ -56,33 +55,33 @@ static enum base_status read_remat(struct sim_gin_draft *draft, struct sim_gin_c
 }
 
 /* gin stops at a parameter that the class has not. */
-static enum base_status refuse_scan(struct sim_gin_draft *draft, struct sim_gin_callee config, struct base_error *error)
+static enum base_status refuse_scan(struct sim_gin_draft *draft, struct sim_gin_callee config)
 {
     static const char *const names[] = {"scan_layers", "remat_policy"};
     struct model_gin_place place = {0};
     for (int i = 0; i < BASE_COUNT(names); i++)
         if (sim_gin_get(draft, config, names[i], &place))
-            return base_fail(error, BASE_INPUT,
-                             "%.300s:%d: %s: %.120s has no such parameter, and gin would refuse it; import network "
-                             "from t5x.examples.scalable_t5",
-                             place.file, place.line, names[i], config.name);
+            return model_gin_fail_at(draft->gin, place,
+                                     "%s: %.120s has no such parameter, and gin would refuse it; import network "
+                                     "from t5x.examples.scalable_t5",
+                                     names[i], config.name);
     return BASE_OK;
 }
 
-static enum base_status read_model(struct sim_gin_draft *draft, struct base_error *error)
+static enum base_status read_model(struct sim_gin_draft *draft)
 {
     struct model_gin_place place = {0};
-    BASE_TRY(model_gin_model(draft->gin, &draft->model, &draft->has_model, error));
+    BASE_TRY(model_gin_model(draft->gin, &draft->model, &draft->has_model, draft->gin->error));
     if (!draft->has_model) return BASE_OK;
     sim_gin_set(draft, SIM_MODEL, draft->model.text, draft->model.place);
-    if (!draft->model.network_config) return read_expert_dtype(draft, error);
+    if (!draft->model.network_config) return read_expert_dtype(draft);
     struct sim_gin_callee config = {draft->model.network_config->scope, draft->model.network_config->text};
-    BASE_TRY(read_dtype(draft, config, error));
-    if (!draft->model.config.scan_layers) return refuse_scan(draft, config, error);
+    BASE_TRY(read_dtype(draft, config));
+    if (!draft->model.config.scan_layers) return refuse_scan(draft, config);
     const struct model_gin_value *scan = sim_gin_get(draft, config, "scan_layers", &place);
     if (scan && scan->kind == MODEL_GIN_BOOL && *scan->text == 'F')
         model_gin_warn(draft->gin, place, "scan_layers: a plan's scalable models are scanned, and this one is not");
-    return read_remat(draft, config, error);
+    return read_remat(draft, config);
 }
 
 /* ---- comment lines ---- */
@@ -127,7 +126,7 @@ static bool only_in_comments(enum sim_key key, const char *value)
 }
 
 static enum base_status take_comment(struct sim_gin_draft *draft, const struct model_gin_comment *comment,
-                                     const struct sim_plan_text *bound, struct base_error *error)
+                                     const struct sim_plan_text *bound)
 {
     int key = sim_plan_key_named(comment->key);
     struct model_gin_place place = comment->place;
@@ -140,18 +139,17 @@ static enum base_status take_comment(struct sim_gin_draft *draft, const struct m
         return BASE_OK;
     }
     if (!*comment->value)
-        return base_fail(error, BASE_INPUT, "%.300s:%d: # meshwright: %s has no value; %s = … is needed", place.file,
-                         place.line, sim_plan_keys[key].name, sim_plan_keys[key].name);
+        return model_gin_fail_at(draft->gin, place, "# meshwright: %s has no value; %s = … is needed",
+                                 sim_plan_keys[key].name, sim_plan_keys[key].name);
     if (key == SIM_MODEL) return BASE_OK;
     const char *value = key == SIM_SUBMESH ? without_brackets(draft->arena, comment->value) : comment->value,
                *other = bound->values[key];
     bool agrees = !other || same_meaning(draft->arena, (enum sim_key)key, value, other) ||
                   only_in_comments((enum sim_key)key, value);
     if (!agrees)
-        return base_fail(error, BASE_INPUT,
-                         "%.300s:%d: contradiction: %s is %.100s here, and %.100s by %.300s:%d; one of them has to go",
-                         place.file, place.line, sim_plan_keys[key].name, value, other, draft->plan.places[key].file,
-                         draft->plan.places[key].line);
+        return model_gin_fail_at(
+            draft->gin, place, "contradiction: %s is %.100s here, and %.100s by %.300s:%d; one of them has to go",
+            sim_plan_keys[key].name, value, other, draft->plan.places[key].file, draft->plan.places[key].line);
     sim_gin_set(draft, (enum sim_key)key, value, place);
     return BASE_OK;
 }
@@ -180,14 +178,14 @@ static void drop_defaults(struct sim_gin_draft *draft, const char *list)
     }
 }
 
-static enum base_status take_comments(struct sim_gin_draft *draft, struct base_error *error)
+static enum base_status take_comments(struct sim_gin_draft *draft)
 {
     const struct model_gin *gin = draft->gin;
     struct sim_plan_text bound = draft->plan.text;
     const char *defaults = NULL;
     for (int i = 0; i < gin->comment_count; i++) {
         if (!strcmp(gin->comments[i].key, "defaults")) defaults = gin->comments[i].value;
-        else BASE_TRY(take_comment(draft, &gin->comments[i], &bound, error));
+        else BASE_TRY(take_comment(draft, &gin->comments[i], &bound));
     }
     if (defaults) drop_defaults(draft, defaults);
     return BASE_OK;
@@ -238,14 +236,15 @@ static void note_skipped(struct sim_gin_draft *draft)
 
 enum base_status sim_plan_from_gin(struct model_gin *gin, struct sim_gin_plan *out, struct base_error *error)
 {
-    static enum base_status (*const readers[])(struct sim_gin_draft *, struct base_error *) = {
+    static enum base_status (*const readers[])(struct sim_gin_draft *) = {
         sim_gin_check_script,   sim_gin_find_script,    read_model,
         sim_gin_read_dataset,   sim_gin_read_trainer,   sim_gin_read_partitioner,
         sim_gin_read_optimizer, sim_gin_read_inference, sim_gin_say_unheld,
         take_comments};
     struct sim_gin_draft draft = {.gin = gin, .arena = gin->arena, .script = "train"};
     bool any = false;
-    for (int i = 0; i < BASE_COUNT(readers); i++) BASE_TRY(readers[i](&draft, error));
+    gin->error = error;
+    for (int i = 0; i < BASE_COUNT(readers); i++) BASE_TRY(readers[i](&draft));
     for (int i = 0; i < SIM_KEY_COUNT; i++) any = any || draft.plan.text.values[i];
     if (!any)
         return base_fail(error, BASE_INPUT,

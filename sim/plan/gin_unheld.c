@@ -158,9 +158,8 @@ static void say_of_steps(struct sim_gin_draft *draft)
             "would train");
 }
 
-enum base_status sim_gin_say_unheld(struct sim_gin_draft *draft, struct base_error *error)
+enum base_status sim_gin_say_unheld(struct sim_gin_draft *draft)
 {
-    (void)error;
     for (int i = 0; i < BASE_COUNT(rows); i++)
         if (!rows[i].trains || !sim_gin_infers(draft)) say(draft, &rows[i]);
     say_of_experts(draft);

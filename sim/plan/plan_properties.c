@@ -44,7 +44,6 @@ bool sim_sends_parts(const struct sim_plan *plan)
            (plan->placement->profile.traits >> MODEL_TRAIT_SORTS_TOKENS & 1);
 }
 
-/* The sizes of a plan, experts included. */
 enum base_status sim_size_plan(const struct sim_plan *plan, int64_t *sizes, struct base_error *error)
 {
     const struct model_expert_plan experts = {
