@@ -55,7 +55,7 @@ lab_objects        := $(lab_sources:%.c=$(BUILD)/%.o) $(patsubst %,$(BUILD)/%.o,
 rank_sources       := exec/rank_main.c exec/comm.c exec/heartbeat.c
 
 sources := $(filter-out $(rank_sources),$(foreach room,$(rooms),$(sort $(wildcard $(room)/*.c))))
-data    := $(sort $(wildcard $(foreach room,$(rooms),$(room)/*.csv $(room)/*.json $(room)/*.css $(room)/*.js $(room)/*.py $(room)/*.bash)))
+data    := $(sort $(wildcard $(foreach room,$(rooms),$(room)/*.csv $(room)/*.json $(room)/*.css $(room)/*.js $(room)/*.py $(room)/*.bash $(room)/*.txt)))
 # Tables that are compiled in as C: each becomes a header, as model/functions.csv.h.
 tables  := $(patsubst %,model/%.csv,functions traits config_keys config_checks gradients axes dimensions dtypes sizes \
            optimizers factor_rules modules remat_policies huggingface_families huggingface_unrun zoo_families) \
@@ -259,7 +259,7 @@ $(BUILD)/%.$(1).o: %.$(1) scripts/embed.sh
 	@mkdir -p $$(@D)
 	$$(call say,embed $$<)scripts/embed.sh $$< | $$(CC) -c -x assembler -o $$@ -
 endef
-$(foreach ending,py json css js bash,$(eval $(call embedded_text,$(ending))))
+$(foreach ending,py json css js bash txt,$(eval $(call embedded_text,$(ending))))
 
 include lab.mk
 
