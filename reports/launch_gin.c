@@ -1,8 +1,11 @@
-/* A plan as a run file of T5X. Comment lines hold the keys that gin lacks. The file is read back before it is printed,
- * and a plan that comes back different is refused. */
+/* A plan as a run file of T5X (t5x_train_gin.txt, t5x_infer_gin.txt). Comment lines hold the keys that gin lacks. The
+ * file is read back before it is printed, and a plan that comes back different is refused. */
 #include "reports/launch.h"
+#include "reports/template.h"
 
 #include <string.h>
+
+extern const char embedded_reports_t5x_train_gin_txt[], embedded_reports_t5x_infer_gin_txt[];
 
 void reports_launch_title(const struct sim_plan *plan, struct base_text *out)
 {
@@ -29,77 +32,61 @@ static const char *find_source(struct base_arena *arena, const char *name)
     return source;
 }
 
-static void put_model(struct base_arena *arena, const struct sim_plan *plan, struct base_text *out)
+static void add_model(struct reports_values *v, const struct sim_plan *plan)
 {
-    const char *source = find_source(arena, plan->model_text), *remat = remat_name(plan->options.remat);
+    const char *source = find_source(v->arena, plan->model_text), *remat = remat_name(plan->options.remat);
     const char *dtype =
         model_dtype_is_quantized(plan->options.dtype) ? "bfloat16" : model_dtype_name(plan->options.dtype);
-    if (source) base_putf(out, "include '%s'\n", source);
-    base_putf(out, "include 't5x/configs/runs/%s.gin'\n\n", model_infers(plan->options.step) ? "infer" : "pretrain");
-    if (source) model_gin_put_network(plan->config, dtype, remat, out);
-    else
-        base_put(out, "VOCABULARY = %gin.REQUIRED  # a seqio vocabulary of at most vocab_size tokens\nZ_LOSS = "
-                      "0.0001\nLOSS_NORMALIZING_FACTOR = None\n");
-    if (!source) model_gin_put_model(plan->config, dtype, remat, out);
-    if (plan->config->experts.count && plan->config->encoder && plan->options.dtype != MODEL_BFLOAT16)
-        base_putf(out, "ACTIVATION_DTYPE = '%s'\n", dtype);
+    const struct model_config *c = plan->config;
+    struct base_text network = {.arena = v->arena};
+    if (source) model_gin_put_network(c, dtype, remat, &network);
+    else {
+        base_put(&network, "VOCABULARY = %gin.REQUIRED  # a seqio vocabulary of at most vocab_size tokens\nZ_LOSS = "
+                           "0.0001\nLOSS_NORMALIZING_FACTOR = None\n");
+        model_gin_put_model(c, dtype, remat, &network);
+    }
+    reports_value(v, "source", source);
+    reports_value_lines(v, "network", network.data);
+    reports_value(v, "activation_dtype",
+                  c->experts.count && c->encoder && plan->options.dtype != MODEL_BFLOAT16 ? dtype : NULL);
+    reports_value_if(v, "experts", c->experts.count > 0 || plan->request.has_experts);
 }
 
 /* ---- the run ---- */
 
-/* Only given keys: T5X's model files have values of their own. */
-static void put_loss(const struct sim_plan_text *text, struct base_text *out)
+static void add_data(struct reports_values *v, const struct sim_plan_text *text, const struct sim_plan *plan)
 {
+    /* Only if given: T5X's model files have values of their own. */
     static const struct {
         enum sim_key key;
-        const char *macro;
-    } rows[] = {{SIM_Z_LOSS, "Z_LOSS"}, {SIM_LOSS_NORMALIZING_FACTOR, "LOSS_NORMALIZING_FACTOR"}};
-    for (int i = 0; i < BASE_COUNT(rows); i++)
-        if (sim_key_is_given(text, rows[i].key)) base_putf(out, "%s = %s\n", rows[i].macro, text->values[rows[i].key]);
+        const char *name;
+    } given[] = {{SIM_SEED, "seed"}, {SIM_Z_LOSS, "z_loss"}, {SIM_LOSS_NORMALIZING_FACTOR, "loss_normalizing_factor"}};
+    const bool has_inputs = sim_key_is_given(text, SIM_INPUTS_LENGTH) && plan->config->encoder;
+    reports_value(v, "lengths",
+                  base_print(v->arena, "%s'targets': %lld",
+                             has_inputs ? base_print(v->arena, "'inputs': %lld, ", (long long)plan->inputs_length) : "",
+                             (long long)plan->targets_length));
+    reports_value_int(v, "batch", plan->batch_size);
+    if (plan->options.dropout) reports_value_double(v, "dropout", plan->dropout_rate);
+    else reports_value(v, "dropout", "0.0");
+    for (int i = 0; i < BASE_COUNT(given); i++)
+        reports_value(v, given[i].name, sim_key_is_given(text, given[i].key) ? text->values[given[i].key] : NULL);
 }
 
-static void put_data(const struct sim_plan_text *text, const struct sim_plan *plan, struct base_text *out)
-{
-    const char *inputs = text->values[SIM_INPUTS_LENGTH], *seed = text->values[SIM_SEED];
-    base_put(out, "\nTASK_FEATURE_LENGTHS = {");
-    if (inputs && *inputs && plan->config->encoder) base_putf(out, "'inputs': %lld, ", (long long)plan->inputs_length);
-    base_putf(out, "'targets': %lld}\nBATCH_SIZE = %lld\nDROPOUT_RATE = ", (long long)plan->targets_length,
-              (long long)plan->batch_size);
-    base_put_double(out, plan->options.dropout ? plan->dropout_rate : 0);
-    base_put(out, plan->options.dropout ? "\n" : ".0\n");
-    if (model_infers(plan->options.step)) {
-        base_put(out, "utils.DatasetConfig.batch_size = %BATCH_SIZE\n");
-        return;
-    }
-    if (seed && *seed) base_putf(out, "RANDOM_SEED = %lld\n", (long long)plan->seed);
-    put_loss(text, out);
-    base_put(out, "train/utils.DatasetConfig.batch_size = %BATCH_SIZE\ntrain_eval/utils.DatasetConfig.batch_size = "
-                  "%BATCH_SIZE\n");
-}
-
-static void put_optimizer(const struct sim_plan *plan, struct base_text *out)
+static void add_optimizer(struct reports_values *v, const struct sim_plan *plan)
 {
     struct model_adafactor defaults = model_adafactor_defaults();
-    const char *name = model_optimizer_name(plan->options.optimizer);
-    bool adafactor = plan->options.optimizer == MODEL_ADAFACTOR;
-    if (adafactor) {
-        base_put(out, "\nOPTIMIZER = @adafactor.Adafactor()\nadafactor.Adafactor:\n");
-        model_adafactor_put_gin(plan->options.adafactor ? plan->options.adafactor : &defaults, out);
-        bool own_rules = plan->options.adafactor &&
-                         (plan->options.adafactor->factor_rules || !plan->options.adafactor->logical_factor_rules);
-        if (plan->config->experts.count && !own_rules)
-            base_put(out, "adafactor.Adafactor.logical_factor_rules = @adafactor_utils.logical_factor_rules()\n");
-    } else {
-        base_putf(out,
-                  "\nOPTIMIZER = @optimizers.chain()\noptimizers.chain.transformations = "
-                  "[@optax.%s()]\noptax.%s.learning_rate = ",
-                  name, name);
-        base_put_double(out, plan->learning_rate);
-        base_put(out, "\n");
-    }
-    base_put(out, "\nutils.create_learning_rate_scheduler:\n  factors = 'constant'\n  base_learning_rate = ");
-    base_put_double(out, plan->learning_rate);
-    base_put(out, "\n");
+    const struct model_adafactor *own = plan->options.adafactor;
+    const bool adafactor = plan->options.optimizer == MODEL_ADAFACTOR,
+               own_rules = own && (own->factor_rules || !own->logical_factor_rules);
+    struct base_text settings = {.arena = v->arena};
+    if (adafactor) model_adafactor_put_gin(own ? own : &defaults, &settings);
+    reports_value_if(v, "adafactor", adafactor);
+    if (adafactor) reports_value_lines(v, "adafactor_settings", settings.data);
+    else reports_value(v, "adafactor_settings", NULL);
+    reports_value_if(v, "factor_rules", adafactor && plan->config->experts.count && !own_rules);
+    reports_value(v, "optimizer", model_optimizer_name(plan->options.optimizer));
+    reports_value_double(v, "learning_rate", plan->learning_rate);
 }
 
 static void put_axes(const struct model_axes *axes, struct base_text *out)
@@ -155,98 +142,50 @@ static void put_rules(const struct sim_plan *plan, struct base_text *out)
     base_put(out, "  ]\n");
 }
 
-/* The layers group their tokens by these, which nothing else tells them. */
-static void put_layer_partitions(const struct sim_plan *plan, struct base_text *out)
+static void add_partitioner(struct reports_values *v, const struct sim_plan_text *text, const struct sim_plan *plan)
 {
-    int64_t model = plan->request.num_partitions ? plan->request.num_partitions : 1;
-    for (int i = 0; i < plan->request.submesh_count; i++) model *= plan->request.submesh[i];
-    base_putf(out,
-              "moe_layers.MoeLayer.num_expert_partitions = %lld\nmoe_layers.MoeLayer.num_model_partitions = %lld\n",
-              (long long)plan->request.num_expert_partitions, (long long)model);
-}
-
-static void put_partitioner(const struct sim_plan_text *text, const struct sim_plan *plan, struct base_text *out)
-{
-    const char *microbatches = text->values[SIM_NUM_MICROBATCHES], *partitions = text->values[SIM_NUM_PARTITIONS];
-    const char *class =
-        plan->request.has_experts ? "moe_partitioning.MoePjitPartitioner" : "partitioning.PjitPartitioner",
-               *trainer = plan->request.has_experts ? "moe_trainer.MoeTrainer" : "trainer.Trainer";
-    const bool infers = model_infers(plan->options.step);
-    if (!infers)
-        base_putf(out, "\n%s.num_microbatches = %s\n", trainer, microbatches && *microbatches ? microbatches : "None");
-    if (plan->request.has_experts && !infers)
-        base_putf(out,
-                  "train_script.train.trainer_cls = @%s\n%s.learning_rate_fn = "
-                  "@utils.create_learning_rate_scheduler()\n%s.num_expert_partitions = %lld\n",
-                  trainer, trainer, trainer, (long long)plan->request.num_expert_partitions);
-    if (plan->request.has_experts) put_layer_partitions(plan, out);
-    base_putf(out, "\n%s.partitioner = @%s()\n%s:\n", infers ? "infer_script.infer" : "train_script.train", class,
-              class);
-    if (plan->request.has_experts)
-        base_putf(out, "  num_expert_partitions = %lld\n", (long long)plan->request.num_expert_partitions);
-    base_putf(out, "  num_partitions = %s\n  model_parallel_submesh = ", partitions && *partitions ? partitions : "1");
-    for (int i = 0; i < plan->request.submesh_count; i++)
-        base_putf(out, "%s%d", i ? ", " : "(", plan->request.submesh[i]);
-    base_put(out, plan->request.submesh_count > 1 ? ")\n" : plan->request.submesh_count ? ",)\n" : "None\n");
-    base_put(out, "  logical_axis_rules = ");
-    put_rules(plan, out);
-}
-
-/* Imports for a MoE model's bindings; gin resolves an import in its own file alone. */
-static void put_expert_imports(const struct sim_plan *plan, struct base_text *out)
-{
-    const bool experts = plan->config->experts.count > 0;
-    if (experts || plan->request.has_experts)
-        base_put(out, "from flaxformer.architectures.moe import moe_layers\n"
-                      "from t5x.contrib.moe import partitioning as moe_partitioning\n");
-    if (!model_infers(plan->options.step) && (experts || plan->request.has_experts))
-        base_put(out, "from t5x.contrib.moe import adafactor_utils\n"
-                      "from t5x.contrib.moe import trainer as moe_trainer\n");
-}
-
-static enum base_status put_inference(struct base_arena *arena, const struct sim_plan_text *text,
-                                      const struct sim_plan *plan, struct base_text *out, struct base_error *error)
-{
-    const enum model_step step = plan->options.step;
-    if (step != MODEL_STEP_GENERATE && step != MODEL_STEP_SCORE)
-        return base_fail(error, BASE_INPUT, "step: T5X's infer.py predicts or scores; use generate or score, not %s",
-                         reports_step_name(step));
-    base_put(out, "# ");
-    reports_launch_title(plan, out);
-    base_put(out,
-             ": a run file of T5X's infer.py, written by meshwright export\n"
-             "#   python3 -m t5x.infer --gin_file=FILE --gin.CHECKPOINT_PATH='\"…\"' "
-             "--gin.INFER_OUTPUT_DIR='\"…\"' --gin.MIXTURE_OR_TASK_NAME='\"…\"'\n"
-             "from __gin__ import dynamic_registration\n\nimport __main__ as infer_script\n"
-             "from t5x import decoding\nfrom t5x import models\nfrom t5x import partitioning\nfrom t5x import utils\n");
-    put_expert_imports(plan, out);
-    base_put(out, "\n");
-    put_model(arena, plan, out);
-    put_data(text, plan, out);
-    reports_launch_put_infer(text, plan, out);
-    put_partitioner(text, plan, out);
-    return BASE_OK;
+    const struct topo_mesh_request *request = &plan->request;
+    const bool experts = request->has_experts;
+    struct base_text submesh = {.arena = v->arena}, rules = {.arena = v->arena};
+    int64_t model = request->num_partitions ? request->num_partitions : 1;
+    for (int i = 0; i < request->submesh_count; i++) {
+        model *= request->submesh[i];
+        base_putf(&submesh, "%s%d", i ? ", " : "(", request->submesh[i]);
+    }
+    base_put(&submesh, request->submesh_count > 1 ? ")" : request->submesh_count ? ",)" : "None");
+    put_rules(plan, &rules);
+    reports_value(v, "trainer", experts ? "moe_trainer.MoeTrainer" : "trainer.Trainer");
+    reports_value(v, "partitioner", experts ? "moe_partitioning.MoePjitPartitioner" : "partitioning.PjitPartitioner");
+    reports_value(v, "microbatches",
+                  sim_key_is_given(text, SIM_NUM_MICROBATCHES) ? text->values[SIM_NUM_MICROBATCHES] : "None");
+    if (experts) reports_value_int(v, "expert_partitions", request->num_expert_partitions);
+    else reports_value(v, "expert_partitions", NULL);
+    reports_value_int(v, "model_partitions", model); /* the layers group their tokens by these */
+    reports_value(v, "partitions", sim_key_is_given(text, SIM_NUM_PARTITIONS) ? text->values[SIM_NUM_PARTITIONS] : "1");
+    reports_value(v, "submesh", submesh.data);
+    reports_value_lines(v, "rules", rules.data);
 }
 
 static enum base_status put_body(struct base_arena *arena, const struct sim_plan_text *text,
                                  const struct sim_plan *plan, struct base_text *out, struct base_error *error)
 {
-    bool adafactor = plan->options.optimizer == MODEL_ADAFACTOR;
-    if (model_infers(plan->options.step)) return put_inference(arena, text, plan, out, error);
-    base_put(out, "# ");
-    reports_launch_title(plan, out);
-    base_put(out, ": a run file of T5X, written by meshwright export\n"
-                  "#   python3 -m t5x.train --gin_file=FILE --gin.MODEL_DIR='\"…\"' --gin.MIXTURE_OR_TASK_NAME='\"…\"' "
-                  "--gin.TRAIN_STEPS=…\n"
-                  "from __gin__ import dynamic_registration\n\nimport __main__ as train_script\n");
-    base_put(out, adafactor ? "from t5x import adafactor\n" : "import optax\nfrom t5x import optimizers\n");
-    base_put(out, "from t5x import partitioning\nfrom t5x import trainer\nfrom t5x import utils\n");
-    put_expert_imports(plan, out);
-    base_put(out, "\n");
-    put_model(arena, plan, out);
-    put_data(text, plan, out);
-    put_optimizer(plan, out);
-    put_partitioner(text, plan, out);
+    const enum model_step step = plan->options.step;
+    const bool infers = model_infers(step);
+    struct reports_values values = {.arena = arena};
+    struct base_text title = {.arena = arena}, inference = {.arena = arena};
+    if (infers && step != MODEL_STEP_GENERATE && step != MODEL_STEP_SCORE)
+        return base_fail(error, BASE_INPUT, "step: T5X's infer.py predicts or scores; use generate or score, not %s",
+                         reports_step_name(step));
+    reports_launch_title(plan, &title);
+    reports_value(&values, "title", title.data);
+    add_model(&values, plan);
+    add_data(&values, text, plan);
+    if (!infers) add_optimizer(&values, plan);
+    if (infers) reports_launch_put_infer(text, plan, &inference);
+    if (infers) reports_value_lines(&values, "inference", inference.data);
+    add_partitioner(&values, text, plan);
+    reports_put_template(infers ? embedded_reports_t5x_infer_gin_txt : embedded_reports_t5x_train_gin_txt, &values,
+                         out);
     return BASE_OK;
 }
 

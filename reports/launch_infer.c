@@ -49,7 +49,7 @@ static bool can_be_bound(enum sim_key key, const char *value)
 
 void reports_launch_put_infer(const struct sim_plan_text *text, const struct sim_plan *plan, struct base_text *out)
 {
-    base_putf(out, "\ninfer_script.infer.mode = '%s'\n", plan->options.step == MODEL_STEP_SCORE ? "score" : "predict");
+    base_putf(out, "infer_script.infer.mode = '%s'\n", plan->options.step == MODEL_STEP_SCORE ? "score" : "predict");
     base_putf(out, "utils.RestoreCheckpointConfig.dtype = '%s'\n",
               plan->options.parameter_dtype == MODEL_FLOAT32 ? "float32" : "bfloat16");
     if (plan->options.step != MODEL_STEP_GENERATE) return;

@@ -1,20 +1,23 @@
 /* A plan as a Slurm job: one task per GPU node, as T5X counts processes, with the plan inside. The job runs T5X, the
- * plan's own software under torchrun, or any command, which finds the plan in $PLAN_FILE. */
+ * plan's own software under torchrun, or any command, which finds the plan in $PLAN_FILE (slurm_sh.txt). */
 #include "reports/launch.h"
 #include "reports/launch_torch.h"
 
 #include <string.h>
 
+extern const char embedded_reports_slurm_sh_txt[];
+
 /* The shell sees the plan only in a here-document and as numbers; the job's name keeps only safe characters. */
-static void put_job_name(const struct sim_plan *plan, struct base_text *out)
+static const char *job_name(struct base_arena *arena, const struct sim_plan *plan)
 {
     enum { LONGEST = 40 };
-    size_t length = strcspn(plan->model_text, ":");
-    for (size_t i = 0; i < length && i < LONGEST; i++) {
-        char c = plan->model_text[i];
-        bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
-        base_put_bytes(out, plain ? &c : "_", 1);
+    const size_t length = strcspn(plan->model_text, ":");
+    char *name = base_copy_bytes(arena, plan->model_text, length < LONGEST ? length : LONGEST);
+    for (char *at = name; *at; at++) {
+        const bool plain = (*at >= 'a' && *at <= 'z') || (*at >= 'A' && *at <= 'Z') || (*at >= '0' && *at <= '9');
+        if (!plain) *at = '_';
     }
+    return name;
 }
 
 const char reports_t5x_command[] =
@@ -52,41 +55,37 @@ enum base_status reports_launch_put_file(struct base_arena *arena, const struct 
     return BASE_OK;
 }
 
-/* Address of the coordinator, as jax.distributed and T5X take it. */
-static const char several[] = " --multiprocess_gpu --coordinator_address=\"$COORDINATOR_ADDRESS\" "
-                              "--process_count=\"$SLURM_NTASKS\" --process_index=\"$SLURM_PROCID\"";
+/* Names of variables, separated by blanks, without which the job ends at once: as ",NAME=…" and " \"${NAME:?}\"". */
+static void add_answers(struct reports_values *values, const char *answers)
+{
+    struct base_text exports = {.arena = values->arena}, checks = {.arena = values->arena};
+    for (const char *at = answers; *at; at += strcspn(at, " "), at += *at == ' ') {
+        const int length = (int)strcspn(at, " ");
+        base_putf(&exports, ",%.*s=…", length, at);
+        base_putf(&checks, " \"${%.*s:?}\"", length, at);
+    }
+    reports_value(values, "exports", *answers ? exports.data : NULL);
+    reports_value(values, "checks", *answers ? checks.data : NULL);
+}
 
-static const char end[] = "END_OF_PLAN_FILE", end_of_command[] = "END_OF_COMMAND";
-
-static void put_head(const struct sim_plan *plan, struct base_text *out)
+/* file: $PLAN_FILE; environment: further variables, or "". */
+static void put_job(const struct sim_plan *plan, const char *answers, const char *extension, const char *file,
+                    const char *environment, const char *command, struct base_text *out)
 {
     const struct topo_topology *topology = &plan->placement->topology;
     const int hosts = topo_hosts_of_node(topology);
-    base_put(out, "#!/bin/bash\n#SBATCH --job-name=");
-    put_job_name(plan, out);
-    base_putf(
-        out,
-        "\n#SBATCH --nodes=%d\n#SBATCH --ntasks-per-node=1\n#SBATCH --gpus-per-node=%d\n#SBATCH --exclusive\n#SBATCH "
-        "--output=%%x-%%j.log\n",
-        topology->bounds[0] * hosts, topology->bounds[1] / hosts);
-}
-
-/* Names of variables, separated by blanks, without which the job ends at once. */
-static void put_answers(const char *answers, struct base_text *out)
-{
-    base_put(out, "# The job needs answers: sbatch --export=ALL");
-    for (const char *at = answers; *at; at += strcspn(at, " "), at += *at == ' ')
-        base_putf(out, ",%.*s=…", (int)strcspn(at, " "), at);
-    base_put(out, " THIS_FILE\nset -euo pipefail\n:");
-    for (const char *at = answers; *at; at += strcspn(at, " "), at += *at == ' ')
-        base_putf(out, " \"${%.*s:?}\"", (int)strcspn(at, " "), at);
-    base_put(out, "\n");
-}
-
-static void put_plan_file(const char *extension, const struct base_text *file, struct base_text *out)
-{
-    base_putf(out, "\nPLAN_FILE=$PWD/run-$SLURM_JOB_ID.%s  # a folder that all nodes see\n", extension);
-    base_putf(out, "cat >\"$PLAN_FILE\" <<'%s'\n%s%s\n\n", end, file->data, end);
+    struct reports_values values = {.arena = out->arena};
+    reports_value(&values, "job_name", job_name(out->arena, plan));
+    reports_value_int(&values, "nodes", topology->bounds[0] * hosts);
+    reports_value_int(&values, "gpus", topology->bounds[1] / hosts);
+    add_answers(&values, answers);
+    reports_value(&values, "extension", extension);
+    reports_value_lines(&values, "plan", file);
+    reports_value_if(&values, "sets_steps", strstr(file, " TRAIN_STEPS\n")); /* a file that no option can add to */
+    reports_value_if(&values, "has_deepspeed", strstr(file, "\n# deepspeed "));
+    reports_value(&values, "environment", environment);
+    reports_value(&values, "command", command);
+    reports_put_template(embedded_reports_slurm_sh_txt, &values, out);
 }
 
 /* torchrun starts a process for each GPU of a node, and they find each other at the first node's. */
@@ -99,24 +98,20 @@ static enum base_status put_torch_job(struct base_arena *arena, const struct rep
     BASE_TRY(check_line("model", plan->model_text, error));
     BASE_TRY(check_line("topology", plan->topology_text, error));
     BASE_TRY(reports_torch_put(job, plan, &sizes, &file, error));
-    put_head(plan, out);
-    put_answers(job->answers, out);
-    put_plan_file(job->extension, &file, out);
-    if (strstr(file.data, " TRAIN_STEPS\n")) /* a file that no option can add to */
-        base_put(out, "sed -i \"s/ TRAIN_STEPS$/ $((TRAIN_STEPS))/\" \"$PLAN_FILE\"\n");
-    if (strstr(file.data, "\n# deepspeed "))
-        base_put(out, "sed -n 's/^# deepspeed //p' \"$PLAN_FILE\" >\"$PLAN_FILE.json\"\n");
-    base_putf(out,
-              "COORDINATOR_ADDRESS=$(scontrol show hostnames \"$SLURM_JOB_NODELIST\" | head -n 1):12345\n"
-              "export PLAN_FILE COORDINATOR_ADDRESS CUDA_DEVICE_MAX_CONNECTIONS=1%s%s\n",
-              environment, plan->expandable_segments ? " PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True" : "");
-    base_putf(out,
-              "command=$(cat <<'%s'\nexec torchrun --nnodes=%lld --nproc-per-node=%lld --rdzv-backend=c10d "
-              "--rdzv-endpoint=\"$COORDINATOR_ADDRESS\" --rdzv-id=\"$SLURM_JOB_ID\" %s\n%s\n)\n",
-              end_of_command, (long long)sizes.nodes, (long long)sizes.gpus, job->command, end_of_command);
-    base_put(out, "srun --kill-on-bad-exit=1 bash -c \"$command\"\n");
+    put_job(plan, job->answers, job->extension, file.data,
+            base_print(arena, " CUDA_DEVICE_MAX_CONNECTIONS=1%s%s", environment,
+                       plan->expandable_segments ? " PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True" : ""),
+            base_print(arena,
+                       "exec torchrun --nnodes=%lld --nproc-per-node=%lld --rdzv-backend=c10d "
+                       "--rdzv-endpoint=\"$COORDINATOR_ADDRESS\" --rdzv-id=\"$SLURM_JOB_ID\" %s",
+                       (long long)sizes.nodes, (long long)sizes.gpus, job->command),
+            out);
     return BASE_OK;
 }
+
+/* Address of the coordinator, as jax.distributed and T5X take it. */
+static const char several[] = " --multiprocess_gpu --coordinator_address=\"$COORDINATOR_ADDRESS\" "
+                              "--process_count=\"$SLURM_NTASKS\" --process_index=\"$SLURM_PROCID\"";
 
 enum base_status reports_launch_slurm(struct base_arena *arena, const struct sim_plan_text *text,
                                       const struct sim_plan *plan, const char *command, struct base_text *out,
@@ -139,18 +134,10 @@ enum base_status reports_launch_slurm(struct base_arena *arena, const struct sim
                          hosts * topology->chip.chips_per_host);
     if (job) return put_torch_job(arena, job, plan, out, error);
     BASE_TRY(reports_launch_put_file(arena, text, plan, command, &file, error));
-    put_head(plan, out);
-    if (command) base_put(out, "set -euo pipefail\n");
-    else put_answers("MODEL_DIR MIXTURE_OR_TASK_NAME TRAIN_STEPS", out);
-    put_plan_file(command ? "json" : "gin", &file, out);
-    base_put(out, "COORDINATOR_ADDRESS=$(scontrol show hostnames \"$SLURM_JOB_NODELIST\" | head -n 1):12345\n"
-                  "export PLAN_FILE COORDINATOR_ADDRESS\n");
-    base_putf(out, "command=$(cat <<'%s'\n%s%s%s\n%s\n)\n", end_of_command, command ? "" : "exec ",
-              command ? command : reports_t5x_command,
-              command                           ? ""
-              : topology->bounds[0] * hosts > 1 ? several
-                                                : " --alsologtostderr",
-              end_of_command);
-    base_put(out, "srun --kill-on-bad-exit=1 bash -c \"$command\"\n");
+    const bool has_several = topology->bounds[0] * hosts > 1;
+    put_job(plan, command ? "" : "MODEL_DIR MIXTURE_OR_TASK_NAME TRAIN_STEPS", command ? "json" : "gin", file.data, "",
+            command ? command
+                    : base_print(arena, "exec %s%s", reports_t5x_command, has_several ? several : " --alsologtostderr"),
+            out);
     return BASE_OK;
 }

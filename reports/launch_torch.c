@@ -123,8 +123,8 @@ static bool plan_needs(const struct sim_plan *plan, const struct reports_torch_s
     const enum sim_optimizer_partitioning state = plan->optimizer_partitioning;
     const bool stages = sizes->stages > 1, hybrid = reports_hybrid_shards(plan) > 1,
                zero_3 = !strcmp(plan->rules_text, "zero3"), whole = !strcmp(plan->rules_text, "standard:1,1"),
-               small = optimizer == MODEL_ADAFACTOR || optimizer == MODEL_ADAM_MINI ||
-                       model_moments_are_bytes(optimizer);
+               small =
+                   optimizer == MODEL_ADAFACTOR || optimizer == MODEL_ADAM_MINI || model_moments_are_bytes(optimizer);
     const struct need needs[] = {{"tensor", sizes->tensor > 1},
                                  {"sequence", plan->sequence_parallel},
                                  {"stages", stages},
@@ -153,7 +153,8 @@ static bool plan_needs(const struct sim_plan *plan, const struct reports_torch_s
 static int next_lack(const struct sim_plan *plan, const struct reports_torch_sizes *sizes, const char *job, int row)
 {
     while (++row < features->row_count) {
-        const char *feature = base_table_value(features, row, "feature"), *jobs_of = base_table_value(features, row, "jobs");
+        const char *feature = base_table_value(features, row, "feature"),
+                   *jobs_of = base_table_value(features, row, "jobs");
         if (!base_lists(jobs_of, job, strlen(job)) &&
             (model_needs(plan->config, feature) || plan_needs(plan, sizes, feature)))
             return row;
@@ -167,7 +168,8 @@ static const char *name_of(struct base_arena *arena, const struct sim_plan *plan
     const struct reports_torch_job *job = reports_torch_job_of(arena, plan);
     bool is_known = job;
     for (int row = 0; row < features->row_count; row++)
-        is_known = is_known || base_lists(base_table_value(features, row, "jobs"), plan->software, strlen(plan->software));
+        is_known =
+            is_known || base_lists(base_table_value(features, row, "jobs"), plan->software, strlen(plan->software));
     if (plan->placement->topology.kind == TOPO_LOCAL || !is_known) return NULL;
     return job ? job->name : plan->software;
 }

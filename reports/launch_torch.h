@@ -7,8 +7,8 @@
 
 /* Degrees of parallelism, common to all of these programs. */
 struct reports_torch_sizes {
-    int64_t nodes, gpus /* of a node */, tensor, data, shards /* of data, where replicas are sharded; else 1 */, context,
-        stages, micro_batch /* sequences of one replica */;
+    int64_t nodes, gpus /* of a node */, tensor, data, shards /* of data, where replicas are sharded; else 1 */,
+        context, stages, micro_batch /* sequences of one replica */;
 };
 struct reports_torch_job {
     const char *software, *name; /* name: in torch_features.csv */

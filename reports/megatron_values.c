@@ -62,8 +62,7 @@ void reports_megatron_values(const struct sim_plan *plan, const struct reports_t
     const int64_t buckets = plan->ddp_bucket_size ? plan->ddp_bucket_size
                             : says_version        ? (int64_t)plan->placement->profile.bucket_parameters
                                                   : 0;
-    reports_value_above(v, "chunk_layers",
-                        plan->config->num_decoder_layers / (sizes->stages * plan->pipeline.chunks),
+    reports_value_above(v, "chunk_layers", plan->config->num_decoder_layers / (sizes->stages * plan->pipeline.chunks),
                         plan->pipeline.chunks > 1 && !has_layout ? 0 : INT64_MAX);
     reports_value_above(v, "ddp_bucket", buckets, plan->ddp_bucket_size || says_version ? -1 : INT64_MAX);
     reports_value(v, "layout", has_layout ? layout(v->arena, plan) : NULL);
@@ -71,9 +70,9 @@ void reports_megatron_values(const struct sim_plan *plan, const struct reports_t
     reports_value(v, "remat_modules", modules ? listed(v->arena, model_modules_text(v->arena, modules)) : NULL);
     reports_value_if(v, "graphs_step", graphs_step);
     reports_value(v, "graph_library",
-                  !graphs                                           ? NULL
+                  !graphs                                        ? NULL
                   : strncmp(plan->cuda_graphs_text, "local:", 6) ? "transformer_engine"
-                                                                    : "local");
+                                                                 : "local");
     reports_value(v, "graph_modules", graphs ? listed(v->arena, plan->cuda_graphs_text) : NULL);
     add_training(plan, v);
 }

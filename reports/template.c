@@ -11,6 +11,12 @@ void reports_value(struct reports_values *v, const char *name, const char *text)
     v->rows[v->count++].text = text;
 }
 
+void reports_value_lines(struct reports_values *v, const char *name, const char *text)
+{
+    const size_t length = strlen(text);
+    reports_value(v, name, base_copy_bytes(v->arena, text, length - (length && text[length - 1] == '\n')));
+}
+
 void reports_value_int(struct reports_values *v, const char *name, int64_t number)
 {
     reports_value(v, name, base_print(v->arena, "%lld", (long long)number));

@@ -116,12 +116,12 @@ static void add_experts(struct reports_values *v, const struct sim_plan *plan)
     reports_value_above(v, "expert_parallel", plan->expert_parallel, none);
     reports_value_above(v, "expert_parallel_above_1", plan->expert_parallel, 1);
     reports_value(v, "expert_tensor_parallel", e->count && sim_experts_beyond_axis(plan) ? "1" : NULL);
-    reports_value(v, "moe_layers",
-                  e->count && e->first_dense_layers
-                      ? base_print(v->arena, "([0]*%lld+[1]*%lld)", (long long)e->first_dense_layers,
-                                   (long long)(plan->config->num_decoder_layers - plan->mtp_layers -
-                                               e->first_dense_layers))
-                      : NULL);
+    reports_value(
+        v, "moe_layers",
+        e->count && e->first_dense_layers
+            ? base_print(v->arena, "([0]*%lld+[1]*%lld)", (long long)e->first_dense_layers,
+                         (long long)(plan->config->num_decoder_layers - plan->mtp_layers - e->first_dense_layers))
+            : NULL);
     reports_value_if(v, "sigmoid_router", e->count && e->score == MODEL_SCORE_SIGMOID);
     reports_value(v, "dispatcher", backend ? "flex" : e->count && how == SIM_DISPATCH_ALLTOALL ? "alltoall" : NULL);
     reports_value(v, "flex_backend", backend);
@@ -160,9 +160,9 @@ static void add_state(struct reports_values *v, const struct sim_plan *plan, con
     reports_value_if(v, "zero_1", zero_1);
     reports_value(v, "zero_stage", zero_1 ? "1" : "0");
     reports_value(v, "fsdp_strategy",
-                  shards                                         ? "FULL_SHARD"
+                  shards                                       ? "FULL_SHARD"
                   : state == SIM_STATE_AND_GRADIENTS_OVER_DATA ? "SHARD_GRAD_OP"
-                                                                 : "NO_SHARD");
+                                                               : "NO_SHARD");
     reports_value_if(v, "overlaps_tensor", async && plan->sequence_parallel);
     reports_value_if(v, "async_tensor", async && plan->placement->profile.compile.runs);
     reports_value_if(v, "overlaps_gradients", plan->overlaps[SIM_OVERLAP_GRADIENTS]);
