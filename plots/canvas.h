@@ -181,6 +181,19 @@ void plots_label_points(struct plots_canvas *canvas, const struct plots_frame *f
                         const struct plots_labelled *points, int count, double dot_px, const struct plots_point *behind,
                         int behind_count);
 
+/* ---- fronts (front.c): plans of which none is better in both numbers ---- */
+
+struct plots_front_point {
+    double x, y;              /* values */
+    const char *words, *more; /* words: its label; more: for who points at it */
+    bool named;               /* in the title: labelled first, with a larger dot */
+    struct plots_point at;    /* px; set when it is drawn */
+};
+extern const struct plots_look plots_front_dot, plots_bound_look;
+/* Steps through the points, which are in order of x, up or down; their labels, which avoid `behind`; dots. */
+void plots_put_front(struct plots_canvas *canvas, const struct plots_frame *frame, struct plots_front_point *points,
+                     int count, const struct plots_point *behind, int behind_count);
+
 /* ---- lines (lines.c): how one number grows with another ---- */
 
 struct plots_series_point {

@@ -6,24 +6,18 @@
 #include <string.h>
 
 enum { SHOWN_LOOKED = 1500 };
-static const double left_px = 62, area_height_px = 330, dot_px = 3.6;
-static const struct plots_look line = {PLOTS_THROUGHPUT, 0, 1.5, false}, dot = {PLOTS_THROUGHPUT, 1, 0, false},
-                               capacity_look = {PLOTS_ALARM, 0, 1.2, true}, fits_look = {PLOTS_COMPUTE, 0.6, 0, false},
-                               unfit_look = {PLOTS_ALARM, 0, 0.9, false}, ruled_look = {PLOTS_OVERHEAD, 0, 0.9, false},
-                               tight_look = {PLOTS_ALARM, 0.1, 0, false};
+static const double left_px = 62, area_height_px = 330;
+static const struct plots_look fits_look = {PLOTS_COMPUTE, 0.6, 0, false}, unfit_look = {PLOTS_ALARM, 0, 0.9, false},
+                               ruled_look = {PLOTS_OVERHEAD, 0, 0.9, false}, tight_look = {PLOTS_ALARM, 0.1, 0, false};
 
-struct point {
-    const char *words;
-    double tokens_per_s, peak_bytes, x, y;
-};
 struct looked {
     double tokens_per_s, peak_bytes;
     bool predicted;
 };
 
 struct front {
-    struct point *points;
-    int count, modest; /* modest: the cheapest in memory that keeps nine tenths of the speed */
+    struct plots_front_point *points; /* x: peak memory, bytes; y: tokens/s */
+    int count, modest;                /* modest: the cheapest in memory that keeps nine tenths of the speed */
     struct looked *looked;
     int looked_count;
     double capacity_bytes, headroom_frac, most_tokens, most_bytes;
@@ -54,23 +48,25 @@ static enum base_status read_front(struct base_arena *arena, const struct plots_
     bool batches = varies(list, "batch_size");
     double headroom = base_json_real(base_json_find(r->document, "search", BASE_JSON_OBJECT), "headroom_frac");
     front->headroom_frac = headroom > 0 && headroom < 1 ? headroom : 0;
-    front->points = base_new(arena, struct point, list->count);
+    front->points = base_new(arena, struct plots_front_point, list->count);
     for (const struct base_json *item = list->child; item; item = item->next) {
-        struct point *p = &front->points[front->count++];
+        struct plots_front_point *p = &front->points[front->count++];
         const struct base_json *plan = base_json_find(item, "plan", BASE_JSON_OBJECT);
         const char *words = batches ? plots_batch_and_plan_words(arena, plan) : plots_plan_words(arena, plan);
-        *p = (struct point){words, base_json_real(item, "tokens_per_s"), base_json_real(item, "peak_bytes"), 0, 0};
+        *p = (struct plots_front_point){
+            .x = base_json_real(item, "peak_bytes"), .y = base_json_real(item, "tokens_per_s"), .words = words};
+        p->more = base_print(arena, "%s: %s target tokens/s, %s", words, base_count(p->y), base_bytes(p->x));
         front->capacity_bytes = plots_available_bytes(item);
-        if (!(p->tokens_per_s > 0) || !(p->peak_bytes > 0) || !(front->capacity_bytes > 0))
+        if (!(p->y > 0) || !(p->x > 0) || !(front->capacity_bytes > 0))
             return base_fail(error, BASE_INPUT,
                              "%s: pareto[%d]: tokens_per_s, peak_bytes and capacity_bytes above 0 are needed", r->path,
                              front->count - 1);
-        front->most_tokens = fmax(front->most_tokens, p->tokens_per_s);
+        front->most_tokens = fmax(front->most_tokens, p->y);
     }
     for (int i = 0; i < front->count; i++)
-        if (front->points[i].tokens_per_s >= 0.9 * front->points[0].tokens_per_s &&
-            front->points[i].peak_bytes < front->points[front->modest].peak_bytes)
+        if (front->points[i].y >= 0.9 * front->points[0].y && front->points[i].x < front->points[front->modest].x)
             front->modest = i;
+    front->points[0].named = front->points[front->modest].named = true;
     return BASE_OK;
 }
 
@@ -99,19 +95,19 @@ static void read_looked(struct base_arena *arena, const struct plots_request *r,
 static const char *title_of(struct base_arena *arena, const struct front *f)
 {
     char tokens[BASE_HUMANE], peak[BASE_HUMANE];
-    const struct point *best = &f->points[0], *modest = &f->points[f->modest];
-    base_format_count(tokens, best->tokens_per_s);
-    base_format_bytes(peak, best->peak_bytes);
+    const struct plots_front_point *best = &f->points[0], *modest = &f->points[f->modest];
+    base_format_count(tokens, best->y);
+    base_format_bytes(peak, best->x);
     if (modest == best) return base_print(arena, "%s target tokens/s need %s of each device", tokens, peak);
     return base_print(arena, "%s target tokens/s need %s of each device; %.0f %% less speed, only %s", tokens, peak,
-                      100 * (1 - modest->tokens_per_s / best->tokens_per_s), base_bytes(modest->peak_bytes));
+                      100 * (1 - modest->y / best->y), base_bytes(modest->x));
 }
 
 static void draw_capacity(struct plots_canvas *canvas, const struct front *f)
 {
     const struct plots_axis *y = &f->frame.y;
     double capacity = plots_axis_px(&f->frame.x, f->capacity_bytes);
-    plots_line(canvas, capacity, y->from_px, capacity, y->to_px - 6, capacity_look);
+    plots_line(canvas, capacity, y->from_px, capacity, y->to_px - 6, plots_bound_look);
     plots_text(canvas, fmin(capacity, plots_width(canvas) - PLOTS_MARGIN_PX), y->to_px - 14, PLOTS_RIGHT, PLOTS_SMALL,
                PLOTS_ALARM, base_print(canvas->arena, "available %s", base_bytes(f->capacity_bytes)));
 }
@@ -137,15 +133,6 @@ static void draw_looked(struct plots_canvas *canvas, const struct front *f)
     }
 }
 
-static void draw_steps(struct plots_canvas *canvas, const struct front *f)
-{
-    for (int i = 0; i + 1 < f->count; i++) {
-        const struct point *a = &f->points[i], *b = &f->points[i + 1]; /* b: slower, in less memory */
-        plots_line(canvas, b->x, b->y, a->x, b->y, line);
-        plots_line(canvas, a->x, b->y, a->x, a->y, line);
-    }
-}
-
 /* The words, separated by " · ", that some plans of the front lack. */
 static const char *apart_words(struct base_arena *arena, const struct front *f, const char *words)
 {
@@ -162,38 +149,22 @@ static const char *apart_words(struct base_arena *arena, const struct front *f, 
     return text.length ? text.data : words;
 }
 
-static void label_points(struct plots_canvas *canvas, const struct front *f)
+static void draw_front(struct plots_canvas *canvas, const struct front *f)
 {
-    struct plots_labelled *labels = base_new(canvas->arena, struct plots_labelled, f->count);
+    const char **words = base_new(canvas->arena, const char *, f->count);
     struct plots_point *behind = base_new(canvas->arena, struct plots_point, f->looked_count + 1);
-    for (int i = 0; i < f->count; i++)
-        labels[i] =
-            (struct plots_labelled){f->points[i].x, f->points[i].y, apart_words(canvas->arena, f, f->points[i].words),
-                                    i == 0 || i == f->modest};
+    for (int i = 0; i < f->count; i++) words[i] = apart_words(canvas->arena, f, f->points[i].words);
+    for (int i = 0; i < f->count; i++) f->points[i].words = words[i];
     for (int i = 0; i < f->looked_count; i++)
         behind[i] = (struct plots_point){plots_axis_px(&f->frame.x, f->looked[i].peak_bytes),
                                          plots_axis_px(&f->frame.y, f->looked[i].tokens_per_s)};
-    plots_label_points(canvas, &f->frame, labels, f->count, dot_px, behind, f->looked_count);
-}
-
-static void draw_points(struct plots_canvas *canvas, const struct front *f)
-{
-    const struct point *last = NULL;
-    for (int i = 0; i < f->count; i++) {
-        const struct point *p = &f->points[i];
-        const bool named = i == 0 || i == f->modest;
-        const bool apart = !last || hypot(p->x - last->x, p->y - last->y) > 2 * dot_px; /* else the line says it */
-        if (named || apart) plots_circle(canvas, p->x, p->y, named ? dot_px + 1 : dot_px, dot), last = p;
-        plots_hover(canvas, (struct plots_box){p->x - 8, p->y - 8, 16, 16},
-                    base_print(canvas->arena, "%s: %s target tokens/s, %s", p->words, base_count(p->tokens_per_s),
-                               base_bytes(p->peak_bytes)));
-    }
+    plots_put_front(canvas, &f->frame, f->points, f->count, behind, f->looked_count);
 }
 
 static double draw_keys(struct plots_canvas *canvas, const struct front *f, double y)
 {
     const struct plots_key keys[] = {
-        {"the front: faster than all that need less", dot},
+        {"the front: faster than all that need less", plots_front_dot},
         {"predicted, fits", fits_look},
         {"predicted, too large", unfit_look},
         {"ruled out by a bound", ruled_look},
@@ -216,7 +187,7 @@ enum base_status plots_pareto(struct base_arena *arena, const struct plots_reque
            high = fmin(fmax(f.most_bytes, 1.02 * f.capacity_bytes), 2 * f.capacity_bytes);
     double low_bytes = high, low_tokens = f.most_tokens;
     for (int i = 0; i < f.count; i++)
-        low_bytes = fmin(low_bytes, f.points[i].peak_bytes), low_tokens = fmin(low_tokens, f.points[i].tokens_per_s);
+        low_bytes = fmin(low_bytes, f.points[i].x), low_tokens = fmin(low_tokens, f.points[i].y);
     for (int i = 0; i < f.looked_count; i++)
         low_bytes = fmin(low_bytes, f.looked[i].peak_bytes), low_tokens = fmin(low_tokens, f.looked[i].tokens_per_s);
     f.frame = (struct plots_frame){
@@ -229,17 +200,11 @@ enum base_status plots_pareto(struct base_arena *arena, const struct plots_reque
         .y_unit = PLOTS_COUNT,
         .x_name = "peak memory of each device",
         .y_name = "target tokens/s"};
-    for (int i = 0; i < f.count; i++) {
-        f.points[i].x = plots_axis_px(&f.frame.x, f.points[i].peak_bytes);
-        f.points[i].y = plots_axis_px(&f.frame.y, f.points[i].tokens_per_s);
-    }
     draw_tight(&canvas, &f);
     plots_put_frame(&canvas, &f.frame);
     draw_capacity(&canvas, &f);
     draw_looked(&canvas, &f);
-    draw_steps(&canvas, &f);
-    label_points(&canvas, &f);
-    draw_points(&canvas, &f);
+    draw_front(&canvas, &f);
     canvas.height_px = top + area_height_px + 44;
     return plots_finish(&canvas, request->format, f.count, out, error);
 }

@@ -24,6 +24,9 @@ struct plots_picture {
 /* The colours of all charts as CSS variables: of light pages, and of dark ones. */
 void plots_put_page_colours(struct base_text *out);
 
+/* Text in SVG and HTML; bytes that are not UTF-8 become U+FFFD (svg.c). */
+void plots_put_escaped(struct base_text *out, const char *text);
+
 /* A chart of an answer, a JSON document that a command wrote. */
 struct plots_request {
     const char *path;                         /* of the document, for messages */

@@ -2,19 +2,22 @@
 #include "plots/canvas.h"
 
 #include <math.h>
+#include <string.h>
 
-static void put_escaped(struct base_text *out, const char *text)
+void plots_put_escaped(struct base_text *out, const char *text)
 {
     static const struct {
         char byte;
         const char *entity;
-    } entities[] = {{'<', "&lt;"}, {'>', "&gt;"}, {'&', "&amp;"}};
-    for (; *text; text++) {
-        const char *entity = NULL;
+    } entities[] = {{'<', "&lt;"}, {'>', "&gt;"}, {'&', "&amp;"}, {'"', "&quot;"}};
+    for (const char *end = text + strlen(text), *next; *text; text = next) {
+        const int length = base_utf8_length(text, end);
+        const char *entity = length ? NULL : "\xEF\xBF\xBD";
         for (int i = 0; i < BASE_COUNT(entities); i++)
             if (entities[i].byte == *text) entity = entities[i].entity;
+        next = text + (length ? length : 1);
         if (entity) base_put(out, entity);
-        else base_put_bytes(out, text, 1);
+        else base_put_bytes(out, text, (size_t)length);
     }
 }
 
@@ -31,9 +34,8 @@ static void put_number(struct base_text *out, const char *name, double value)
     base_put(out, "\"");
 }
 
-static void put_colour(struct base_text *out, const char *name, enum plots_colour colour, double strength_frac)
+static void put_colour(struct base_text *out, const char *name, struct plots_rgb rgb)
 {
-    struct plots_rgb rgb = plots_rgb(colour, strength_frac);
     base_putf(out, " %s=\"#%02x%02x%02x\"", name, (unsigned)lround(255 * rgb.red), (unsigned)lround(255 * rgb.green),
               (unsigned)lround(255 * rgb.blue));
 }
@@ -83,34 +85,32 @@ static void put_shape(struct base_text *out, const struct plots_mark *mark)
 static void put_look(struct base_text *out, const struct plots_look *look)
 {
     const bool stroked = look->stroke_px > 0;
-    if (look->fill_frac > 0) put_colour(out, "fill", look->colour, look->fill_frac);
+    if (look->fill_frac > 0) put_colour(out, "fill", plots_rgb(look->colour, look->fill_frac));
     else base_put(out, " fill=\"none\"");
     if (!stroked) return;
-    put_colour(out, "stroke", look->colour, 1);
+    put_colour(out, "stroke", plots_rgb(look->colour, 1));
     put_number(out, "stroke-width", look->stroke_px);
     if (look->dashed) base_putf(out, " stroke-dasharray=\"%g %g\"", plots_dash_px, plots_dash_gap_px);
 }
 
 static void put_text(struct base_text *out, const struct plots_mark *mark)
 {
-    const struct plots_rgb rgb = plots_text_rgb(mark->look.colour);
     base_put(out, "<text");
     put_number(out, "x", mark->text_x);
     put_number(out, "y", mark->baseline_y);
     put_number(out, "font-size", plots_font_size(mark->style));
     if (plots_font_is_bold(mark->style)) base_put(out, " font-weight=\"bold\"");
-    base_putf(out, " fill=\"#%02x%02x%02x\"", (unsigned)lround(255 * rgb.red), (unsigned)lround(255 * rgb.green),
-              (unsigned)lround(255 * rgb.blue));
+    put_colour(out, "fill", plots_text_rgb(mark->look.colour));
     put_number(out, "textLength", mark->box.width);
     base_put(out, " lengthAdjust=\"spacingAndGlyphs\">");
-    put_escaped(out, mark->text);
+    plots_put_escaped(out, mark->text);
     base_put(out, "</text>\n");
 }
 
 static void put_element(struct base_text *out, const char *name, const char *text)
 {
     base_putf(out, "<%s>", name);
-    put_escaped(out, text);
+    plots_put_escaped(out, text);
     base_putf(out, "</%s>\n", name);
 }
 
@@ -121,7 +121,7 @@ static void put_hovers(struct base_text *out, const struct plots_canvas *canvas)
         base_put(out, "<rect");
         put_box(out, &canvas->hovers[i].box);
         base_put(out, "><title>");
-        put_escaped(out, canvas->hovers[i].text);
+        plots_put_escaped(out, canvas->hovers[i].text);
         base_put(out, "</title></rect>\n");
     }
     base_put(out, "</g>\n");

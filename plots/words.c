@@ -5,27 +5,10 @@
 
 enum { LONGEST_TEXT_BYTES = 1000 };
 
-/* Length of the UTF-8 sequence that a byte begins; 0 for a byte that begins none. */
-static int sequence_length(unsigned char byte)
+/* U+FFFE and U+FFFF are no characters of XML. */
+static bool is_noncharacter(const char *at, int length)
 {
-    if (byte < 0x80) return 1;
-    if (byte >= 0xC2 && byte <= 0xDF) return 2;
-    if (byte >= 0xE0 && byte <= 0xEF) return 3;
-    return byte >= 0xF0 && byte <= 0xF4 ? 4 : 0;
-}
-
-/* Length of the valid character at `at`, or 0: overlong forms, surrogates and values past U+10FFFF are refused. */
-static int character_length(const char *at)
-{
-    const unsigned char *bytes = (const unsigned char *)at;
-    int length = sequence_length(bytes[0]);
-    for (int i = 1; i < length; i++)
-        if ((bytes[i] & 0xC0) != 0x80) return 0;
-    bool overlong = (bytes[0] == 0xE0 && bytes[1] < 0xA0) || (bytes[0] == 0xF0 && bytes[1] < 0x90);
-    bool surrogate = bytes[0] == 0xED && bytes[1] > 0x9F, too_large = bytes[0] == 0xF4 && bytes[1] > 0x8F;
-    /* U+FFFE and U+FFFF are no characters of XML. */
-    bool noncharacter = bytes[0] == 0xEF && bytes[1] == 0xBF && bytes[2] >= 0xBE;
-    return overlong || surrogate || too_large || noncharacter ? 0 : length;
+    return length == 3 && !memcmp(at, "\xEF\xBF", 2) && (unsigned char)at[2] >= 0xBE;
 }
 
 static bool is_control(const char *at, int length)
@@ -38,9 +21,9 @@ static bool is_control(const char *at, int length)
 const char *plots_clean(struct base_arena *arena, const char *text)
 {
     struct base_text clean = {.arena = arena};
-    while (*text && clean.length < LONGEST_TEXT_BYTES) {
-        int length = character_length(text);
-        if (length == 0) base_put(&clean, "\xEF\xBF\xBD");
+    for (const char *end = text + strlen(text); *text && clean.length < LONGEST_TEXT_BYTES;) {
+        const int length = base_utf8_length(text, end);
+        if (length == 0 || is_noncharacter(text, length)) base_put(&clean, "\xEF\xBF\xBD");
         else if (is_control(text, length)) base_put(&clean, " ");
         else base_put_bytes(&clean, text, (size_t)length);
         text += length ? length : 1;

@@ -1,5 +1,6 @@
 /* The page: one file. It asks a server for answers, or holds them. */
-#include "reports/html.h"
+#include "plots/plots.h"
+#include "reports/packed.h"
 #include "reports/reports.h"
 
 #include <string.h>
@@ -46,7 +47,7 @@ static void put_figures(struct base_text *out, const struct base_json *document)
         base_json_close(&w, '}');
     }
     base_json_close(&w, '}');
-    reports_html_text(out, text.data);
+    plots_put_escaped(out, text.data);
 }
 
 /* Without indents, and without lines that are comments: a page is small. No literal of the page goes over lines. */

@@ -1,5 +1,5 @@
 /* JSON for a page, made small: lists of objects become columns, few words become numbers, names say only their ends. */
-#include "reports/html.h"
+#include "reports/packed.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -265,8 +265,8 @@ static void names_are_escaped(struct base_arena *arena)
     assert_null(strstr(svg, "<others>"));
     assert_non_null(strstr(svg, "vocab_size=&lt;&amp;&gt;"));
     /* Outside of tags, an ampersand begins one of our entities. */
-    assert_int_equal(pictures_count(svg, "&"),
-                     pictures_count(svg, "&lt;") + pictures_count(svg, "&gt;") + pictures_count(svg, "&amp;"));
+    assert_int_equal(pictures_count(svg, "&"), pictures_count(svg, "&lt;") + pictures_count(svg, "&gt;") +
+                                                   pictures_count(svg, "&amp;") + pictures_count(svg, "&quot;"));
     assert_int_equal(pictures_count(svg, "<text"), pictures_count(svg, "</text>"));
     assert_int_equal(pictures_count(svg, "<title>"), pictures_count(svg, "</title>"));
 }
@@ -505,7 +505,7 @@ static void text_of_any_bytes_becomes_utf8(struct base_arena *arena)
         {"\xC0\xAF", "\xEF\xBF\xBD\xEF\xBF\xBD"},
         {"\xED\xA0\x80", "\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD"},
         {"\xC2\x85", " "},
-        {"\xEF\xBF\xBF", "\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD"},
+        {"\xEF\xBF\xBF", "\xEF\xBF\xBD"},
         {"\xF0\x9F\x98\x80", "\xF0\x9F\x98\x80"},
     };
     for (int i = 0; i < BASE_COUNT(cases); i++) {
