@@ -18,7 +18,8 @@ static double widest(const struct plots_bar *bars, int count, enum words words)
 {
     double width = 0;
     for (int i = 0; i < count; i++)
-        width = fmax(width, plots_text_width(PLOTS_SMALL, words == LABELS ? bars[i].label : bars[i].amount));
+        if (bars[i].amount)
+            width = fmax(width, plots_text_width(PLOTS_SMALL, words == LABELS ? bars[i].label : bars[i].amount));
     return width;
 }
 
@@ -77,6 +78,14 @@ static void put_bar(struct plots_canvas *canvas, const struct layout *l, const s
                 bar->hover);
 }
 
+/* A row of words alone. */
+static void put_words(struct plots_canvas *canvas, const struct layout *l, const struct plots_bar *bar, double y)
+{
+    const enum plots_style style = bar->look.colour == PLOTS_INK ? PLOTS_STRONG : PLOTS_SMALL;
+    plots_text(canvas, PLOTS_MARGIN_PX, y + l->pitch_px / 2, PLOTS_LEFT, style, bar->look.colour,
+               plots_fit(canvas->arena, style, bar->label, plots_width(canvas) - 2 * PLOTS_MARGIN_PX));
+}
+
 static void put_axis(struct plots_canvas *canvas, const struct layout *l, enum plots_unit unit, double top,
                      double bottom)
 {
@@ -106,7 +115,11 @@ double plots_put_bars(struct plots_canvas *canvas, double y, const struct plots_
     double bottom = y + count * l.pitch_px + 4;
     put_axis(canvas, &l, unit, y, bottom);
     if (limit) put_limit(canvas, &l, limit, y, bottom);
-    for (int i = 0; i < count; i++) put_bar(canvas, &l, &bars[i], limit, y + i * l.pitch_px + 2);
+    for (int i = 0; i < count; i++) {
+        const double row_y = y + i * l.pitch_px + 2;
+        if (bars[i].amount) put_bar(canvas, &l, &bars[i], limit, row_y);
+        else put_words(canvas, &l, &bars[i], row_y);
+    }
     double end_px = plots_width(canvas) - PLOTS_MARGIN_PX;
     plots_text(canvas, end_px, bottom + 26, PLOTS_RIGHT, PLOTS_LABEL, PLOTS_INK,
                plots_fit(canvas->arena, PLOTS_LABEL, axis_name, end_px - PLOTS_MARGIN_PX));

@@ -219,7 +219,7 @@ void plots_put_series(struct plots_canvas *canvas, const struct plots_frame *fra
 /* ---- bars (bars.c): rows of a name, a bar, an amount ---- */
 
 struct plots_bar {
-    const char *label, *amount, *hover;
+    const char *label, *amount, *hover; /* amount NULL: a row of words alone, strong in ink, else small */
     double value; /* below 0 it goes to the left */
     struct plots_look look;
 };

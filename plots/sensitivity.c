@@ -6,11 +6,8 @@
 #include <string.h>
 
 enum { SHOWN_FITTING = 4, SHOWN_OTHERS = 2, MOST_CHANGES = 1024 };
-static const double row_px = 18, bar_px = 11, words_gap_px = 6, label_frac = 0.27, most_label_px = 176;
-static const struct plots_look grid = {PLOTS_GRID, 0, 1, false}, zero = {PLOTS_INK, 0, 1, false},
-                               fitting = {PLOTS_THROUGHPUT, 1, 0, false},
-                               tight_look = {PLOTS_THROUGHPUT, 0.25, 1.2, false}, unfit = {PLOTS_ALARM, 0, 1.2, false},
-                               cut = {PLOTS_PAPER, 0, 2.5, false};
+static const struct plots_look fitting = {PLOTS_THROUGHPUT, 1, 0, false},
+                               tight_look = {PLOTS_THROUGHPUT, 0.25, 1.2, false}, unfit = {PLOTS_ALARM, 0, 1.2, false};
 
 struct change {
     const char *key, *value;
@@ -22,9 +19,7 @@ struct change {
 struct changes {
     struct change *list;
     int count;
-    struct plots_axis axis;
-    double label_px;
-    const char *best; /* what changes are beside */
+    const char *best; /* what is changed */
 };
 
 static enum base_status read_changes(struct base_arena *arena, const struct plots_request *r, struct changes *out,
@@ -163,34 +158,6 @@ static const char *change_words(struct base_arena *arena, const struct change *c
                                  : "");
 }
 
-static void draw_change(struct plots_canvas *canvas, const struct changes *all, const struct change *c, double y)
-{
-    const struct plots_axis *axis = &all->axis;
-    double from = plots_axis_px(axis, 0);
-    plots_text(canvas, all->label_px, y, PLOTS_RIGHT, PLOTS_LABEL, PLOTS_INK,
-               plots_fit(canvas->arena, PLOTS_LABEL, c->value, all->label_px - PLOTS_MARGIN_PX));
-    plots_hover(canvas,
-                (struct plots_box){PLOTS_MARGIN_PX, y - row_px / 2, plots_width(canvas) - 2 * PLOTS_MARGIN_PX, row_px},
-                base_print(canvas->arena, "%s %s", c->key, c->value));
-    if (c->refused) { /* on whichever side of the best there is room */
-        static const char words[] = "invalid";
-        const bool left = from - 6 - plots_text_width(PLOTS_SMALL, words) > all->label_px + 4;
-        plots_text(canvas, left ? from - 6 : from + 6, y, left ? PLOTS_RIGHT : PLOTS_LEFT, PLOTS_SMALL, PLOTS_MUTED,
-                   words);
-        return;
-    }
-    const bool is_cut = c->change_frac < axis->low;
-    double to = plots_axis_px(axis, fmax(c->change_frac, axis->low));
-    plots_rect(canvas, (struct plots_box){fmin(from, to), y - bar_px / 2, fabs(to - from), bar_px},
-               !c->fits   ? unfit
-               : c->tight ? tight_look
-                          : fitting);
-    for (int i = 1; is_cut && i <= 2; i++)
-        plots_line(canvas, to + 6 * i, y + bar_px / 2 + 2, to + 6 * i + 4, y - bar_px / 2 - 2, cut);
-    plots_text(canvas, fmax(from, to) + words_gap_px, y, PLOTS_LEFT, PLOTS_SMALL, c->fits ? PLOTS_INK : PLOTS_ALARM,
-               change_words(canvas->arena, c));
-}
-
 /* Per key: the best and the worst value that fit, and the fastest that do not fit. */
 static void choose_shown(struct changes *c)
 {
@@ -237,39 +204,6 @@ static const char *hidden_words(struct base_arena *arena, const struct changes *
     return text.data;
 }
 
-static double draw_key(struct plots_canvas *canvas, const struct changes *all, int first, int end, double y)
-{
-    plots_text(canvas, PLOTS_MARGIN_PX, y + row_px / 2, PLOTS_LEFT, PLOTS_STRONG, PLOTS_INK,
-               plots_fit(canvas->arena, PLOTS_STRONG, all->list[first].key, plots_width(canvas) - 2 * PLOTS_MARGIN_PX));
-    y += row_px;
-    for (int i = first; i < end; i++) {
-        if (!all->list[i].shown) continue;
-        draw_change(canvas, all, &all->list[i], y + row_px / 2);
-        y += row_px;
-    }
-    const char *hidden = hidden_words(canvas->arena, all, first, end);
-    if (*hidden) {
-        plots_text(canvas, PLOTS_MARGIN_PX, y + row_px / 2, PLOTS_LEFT, PLOTS_SMALL, PLOTS_MUTED,
-                   plots_fit(canvas->arena, PLOTS_SMALL, hidden, plots_width(canvas) - 2 * PLOTS_MARGIN_PX));
-        y += row_px;
-    }
-    return y + 8;
-}
-
-static void draw_axis(struct plots_canvas *canvas, const struct plots_axis *axis, const char *best, double top,
-                      double bottom)
-{
-    for (int i = 0; i <= 4; i++) {
-        double value = axis->low * i / 4, px = plots_axis_px(axis, value);
-        plots_line(canvas, px, top, px, bottom, i ? grid : zero);
-        bool shown = i == 0 || i == 4 || fabs(axis->to_px - axis->from_px) > 200; /* there is room for all */
-        if (shown)
-            plots_text(canvas, px, bottom + 9, PLOTS_CENTRE, PLOTS_SMALL, PLOTS_MUTED,
-                       i ? base_print(canvas->arena, "−%.3g %%", -100 * value) : best);
-    }
-    plots_text(canvas, axis->to_px, bottom + 26, PLOTS_RIGHT, PLOTS_LABEL, PLOTS_INK, "change of tokens per second");
-}
-
 static int longest_first(const void *a, const void *b)
 {
     const double x = *(const double *)a, y = *(const double *)b;
@@ -289,23 +223,32 @@ static double longest_whole(struct base_arena *arena, const struct changes *c)
     return fmin(losses[0], far * losses[count / 2]);
 }
 
-/* The axis: from the smallest round loss below all that are whole, to the most that a plan which does not fit gains. */
-static struct plots_axis scale(const struct plots_canvas *canvas, const struct changes *c)
+static struct plots_bar bar_of(struct base_arena *arena, const struct change *c, double whole_frac)
 {
-    static const double rounds[] = {0.04, 0.1, 0.2, 0.4, 0.6, 0.8, 1};
-    const double low = longest_whole(canvas->arena, c);
-    double high = 0, words_px = 0; /* words stand right of the bars, and of the best */
-    for (int i = 0; i < c->count; i++) {
-        if (c->list[i].refused || !c->list[i].shown) continue;
-        words_px = fmax(words_px, plots_text_width(PLOTS_SMALL, change_words(canvas->arena, &c->list[i])));
-        high = fmax(high, c->list[i].change_frac);
+    const bool is_cut = c->change_frac < -whole_frac;
+    const char *words = c->refused ? "invalid" : change_words(arena, c);
+    return (struct plots_bar){.label = c->value,
+                              .amount = is_cut ? base_print(arena, "%s (cut)", words) : words,
+                              .hover = base_print(arena, "%s %s: %s", c->key, c->value, words),
+                              .value = c->refused ? 0 : fmax(c->change_frac, -whole_frac),
+                              .look = !c->fits || c->refused ? unfit
+                                      : c->tight             ? tight_look
+                                                             : fitting};
+}
+
+/* Rows: each key, its values that are shown, and what is not. */
+static int fill_rows(struct base_arena *arena, const struct changes *c, struct plots_bar *rows)
+{
+    const double whole_frac = longest_whole(arena, c);
+    int count = 0;
+    for (int first = 0, end; first < c->count; first = end) {
+        rows[count++] = (struct plots_bar){.label = c->list[first].key, .look = {.colour = PLOTS_INK}};
+        for (end = first; end < c->count && !strcmp(c->list[end].key, c->list[first].key); end++)
+            if (c->list[end].shown) rows[count++] = bar_of(arena, &c->list[end], whole_frac);
+        const char *hidden = hidden_words(arena, c, first, end);
+        if (*hidden) rows[count++] = (struct plots_bar){.label = hidden, .look = {.colour = PLOTS_MUTED}};
     }
-    int i = 0;
-    while (i < BASE_COUNT(rounds) - 1 && rounds[i] < low) i++;
-    return (struct plots_axis){.low = -rounds[i],
-                               .high = high,
-                               .from_px = c->label_px + 8,
-                               .to_px = plots_width(canvas) - PLOTS_MARGIN_PX - words_gap_px - words_px};
+    return count;
 }
 
 enum base_status plots_sensitivity(struct base_arena *arena, const struct plots_request *request,
@@ -318,28 +261,17 @@ enum base_status plots_sensitivity(struct base_arena *arena, const struct plots_
     if (around) BASE_TRY(read_neighbours(arena, request, around, &c, error));
     else BASE_TRY(plots_search_check(arena, request, &canvas.subtitle, error));
     if (!around) BASE_TRY(read_changes(arena, request, &c, error));
-    c.label_px = PLOTS_MARGIN_PX + fmin(most_label_px, label_frac * plots_width(&canvas));
     sort_changes(&c);
     choose_shown(&c);
-    c.axis = scale(&canvas, &c);
     canvas.title = title_of(arena, &c);
     if (around)
         canvas.subtitle = base_print(arena, "%s on %s", plots_clean(arena, base_json_string(plan, "model", "a plan")),
                                      plots_clean(arena, base_json_string(plan, "topology", "its machine")));
     if (base_json_get(plan, "logical_axis_rules")) /* a plan as it was written says little of itself */
         canvas.subtitle = base_print(arena, "%s; %s is %s", canvas.subtitle, c.best, plots_plan_words(arena, plan));
-    double top = plots_heading(&canvas, canvas.title, canvas.subtitle) + 4, bottom = top;
-    for (int pass = 0; pass <= 1; pass++) { /* the height first: grid lines lie below the bars */
-        struct plots_canvas scratch = plots_canvas_of(arena, request);
-        double y = top;
-        for (int first = 0, end; first < c.count; first = end) {
-            for (end = first; end < c.count && !strcmp(c.list[end].key, c.list[first].key); end++) {
-            }
-            y = draw_key(pass ? &canvas : &scratch, &c, first, end, y);
-        }
-        bottom = y;
-        if (!pass) draw_axis(&canvas, &c.axis, c.best, top, bottom);
-    }
-    canvas.height_px = bottom + 44;
+    struct plots_bar *rows = base_new(arena, struct plots_bar, 3 * c.count);
+    const double top = plots_heading(&canvas, canvas.title, canvas.subtitle);
+    canvas.height_px = plots_put_bars(&canvas, top + 8, rows, fill_rows(arena, &c, rows), PLOTS_PERCENT,
+                                      "change of tokens per second", NULL);
     return plots_finish(&canvas, request->format, c.count, out, error);
 }
