@@ -332,52 +332,6 @@ static void propagation_shows_what_links_carry(struct base_arena *arena)
     sim_cache_free(cache);
 }
 
-/* What recomputes so that it fits takes at least what it took without, less what memory bounds: searches count on it
- * (tuner.h). Prints the least that was met, as a share of that. */
-static void what_recomputes_computes_and_sends_all(struct base_arena *arena)
-{
-    enum { SETS = 20 };
-    struct base_random random;
-    int recomputed = 0, predicted = 0, wanted = samples();
-    double least = 2, least_of_whole = 2;
-    base_random_seed(&random, seed(909));
-    while (predicted < wanted) {
-        struct question q;
-        bool any = begin_question(&q, arena, &random);
-        for (int j = 0; any && j < SETS; j++) {
-            struct base_error error;
-            struct sim_detail detail = {.arena = &q.own, .slow_s = 1e-12};
-            struct sim_prediction without, with;
-            struct sim_plan plan;
-            int digits[TUNER_MOST_DIGITS];
-            struct sim_plan_text text = tuner_plan_text(&q.space, q.named);
-            draw_digits(&q.rules, &random, digits);
-            text.values[SIM_RULES] = tuner_rule_text(&q.own, &q.rules, digits);
-            text.values[SIM_REMAT_POLICY] = "none";
-            text.values[SIM_BATCH_SIZE] = base_print(&q.own, "%lld", 16 * (long long)q.plan.batch_size);
-            if (check_by_software(q.cache, &q.own, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, &error) != BASE_OK)
-                continue;
-            predicted++;
-            assert_ok(sim_predict(q.cache, &plan, &without, &detail, &error), &error);
-            if (!detail.is_slow) continue;
-            recomputed++;
-            assert_false(without.fits && without.free_bytes > 0.05 * (double)without.memory.capacity_bytes);
-            assert_ok(sim_predict(q.cache, &plan, &with, NULL, &error), &error);
-            const double least_s = without.step_s - without.memory_bound_s;
-            least = fmin(least, with.step_s / least_s);
-            least_of_whole = fmin(least_of_whole, with.step_s / without.step_s);
-            if (with.step_s < least_s)
-                print_error("%s: %.6g s, %.6g s without, of which memory bounds %.6g s\n", text.values[SIM_RULES],
-                            with.step_s, without.step_s, without.memory_bound_s);
-            assert_true(with.step_s >= least_s);
-        }
-        end_question(&q);
-    }
-    print_message("%d of %d recomputed something, the least at %.3f of the time and %.3f of what is certain\n",
-                  recomputed, predicted, least_of_whole, least);
-    assert_true(recomputed > wanted / 50);
-}
-
 /* ---- bounds of subspaces ---- */
 
 /* What its rule set has of a cell: the sum that the search takes for the bound of its family. */
@@ -665,8 +619,7 @@ static const struct test tests[] = {
     TEST(shards_move_in_every_microbatch),      TEST(products_have_the_rate_of_their_dtype),
     TEST(propagation_shows_what_links_carry),   TEST(no_bound_of_a_subspace_is_above_its_plans),
     TEST(searches_equal_brute_force),           TEST(no_rule_set_is_better_than_the_proven_best),
-    TEST(policies_by_tensor_equal_brute_force), TEST(what_recomputes_computes_and_sends_all),
-    TEST(limits_leave_what_is_below_them),
+    TEST(policies_by_tensor_equal_brute_force), TEST(limits_leave_what_is_below_them),
 };
 
 int main(int argument_count, char **arguments)

@@ -394,46 +394,6 @@ static void bounds_change_nothing(struct base_arena *arena)
     sim_cache_free(cache);
 }
 
-/* Steps that are several times too slow before the compiler recomputes anything are not priced with that; the answer
- * is that of all predictions, whether the best plan recomputes or not. */
-static void what_is_too_slow_is_not_recomputed(struct base_arena *arena)
-{
-    struct base_error error;
-    struct tuner_space space;
-    struct sim_cache *cache = sim_cache_new(arena);
-    struct tuner_request request = request_of(arena, "t5_1_0_11B", "v4-512", "896", "512", "512");
-    int64_t recomputed = 0, priced = 0;
-    request.plan.values[SIM_OPTIMIZER] = "adamw";
-    request.given[TUNER_SUBMESH] =
-        given(arena, 7, "4,2,2,1", "2,4,2,1", "4,4,1,1", "2,2,2,1", "4,2,1,1", "1,1,4,1", "1,1,1,1");
-    request.given[TUNER_MICROBATCHES] = given(arena, 2, "1", "2");
-    request.given[TUNER_RULES] = given(
-        arena, 4, "standard:2,2", "standard:1,2",
-        "[[\"batch\",\"data\"],[\"mlp\",\"model\"],[\"heads\",\"model\"],[\"joined_kv\",\"model\"],[\"embed\",\"data\"]"
-        "]",
-        "[[\"batch\",\"data\"],[\"embed\",\"model\"],[\"mlp\",\"model\"],[\"heads\",\"model\"],[\"vocab\",null]]");
-    assert_ok(tuner_space_build(arena, cache, &request, &space, &error), &error);
-    for (int top = 1; top <= 6; top++) {
-        struct tuner_result with, without;
-        assert_ok(tuner_search(&space, &(struct tuner_options){.top = top}, &with, &error), &error);
-        assert_ok(tuner_search(&space, &(struct tuner_options){.top = top, .no_bounds = true}, &without, &error),
-                  &error);
-        assert_int_equal(with.plan_count, without.plan_count);
-        for (int i = 0; i < with.plan_count; i++) {
-            const struct sim_prediction *p = &with.plans[i].prediction;
-            assert_near(p->step_s, without.plans[i].prediction.step_s, 0);
-            recomputed += p->memory.rematerialized_layer_count > 0;
-        }
-        assert_int_equal(with.has_unfit, without.has_unfit);
-        if (with.has_unfit) assert_near(with.unfit.prediction.step_s, without.unfit.prediction.step_s, 0);
-        priced += with.counts.priced;
-        assert_int_equal(without.counts.priced, 0);
-        assert_counts_add_up(&space, &with);
-    }
-    assert_true(recomputed > 0 && priced > 0);
-    sim_cache_free(cache);
-}
-
 /* Where tensors of activations are sharded over the model axis, a third of what is communicated and more is certain:
  * the bound of a plan has it, and without its links is lower by as much. */
 static void bounds_hold_a_good_part_of_the_communication(struct base_arena *arena)
@@ -808,76 +768,6 @@ static void remat_ranks_equal_brute_force(struct base_arena *arena)
     }
 }
 
-/* What a step takes under each policy is the sum of its parts' prices. */
-static void check_prices(struct base_arena *arena, struct tuner_request *request)
-{
-    struct base_error error;
-    struct tuner_space space;
-    struct tuner_result result = {.plan_count = 0};
-    struct sim_cache *cache = sim_cache_new(arena);
-    struct search search = {.space = &space, .result = &result, .error = &error};
-    struct tuner_chooser c = {.own = {.exhausted = arena->exhausted}, .s = &search};
-    request->search_saved = true;
-    request->given[TUNER_MICROBATCHES] = given(arena, 1, "1");
-    assert_ok(tuner_space_build(arena, cache, request, &space, &error), &error);
-    const struct sim_plan_text text = tuner_plan_text(&space, (struct tuner_plan){space.group_count - 1, 0, 0, 0});
-    assert_ok(check_by_software(cache, arena, &text, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &c.plan, &error), &error);
-    const unsigned names = space.saved.names & ~(1u << MODEL_SAVED_WO);
-    c.all = (struct model_saved){names | tuner_input_name, 0, 0};
-    c.attention = tuner_names_of(names & tuner_attention_names), c.mlp = tuner_names_of(names & tuner_mlp_names);
-    c.layer = tuner_names_of(names);
-    assert_ok(tuner_policies_price_kept(&c), &error);
-    assert_ok(tuner_policies_price_patterns(&c), &error);
-    for (int pattern = 0; pattern < 1 << c.layer.count; pattern++) {
-        struct sim_prediction p;
-        const unsigned kept = tuner_names_in(&c.layer, pattern) | tuner_input_name;
-        assert_ok(tuner_policy_price(&c, (struct model_saved){kept, 0, 0}, &p, NULL), &error);
-        assert_near(c.all_s + c.layer_s[pattern], p.step_s, 1e-9);
-    }
-    base_arena_free(&c.own);
-    sim_cache_free(cache);
-}
-
-/* Of layers one after the other, and of parallel blocks. */
-static void prices_of_policies_add_up(struct base_arena *arena)
-{
-    static const char *const rows[] = {
-        "scalable_decoder_only:num_layers=24,emb_dim=4096,num_heads=32,head_dim=128,mlp_dim=16384,vocab_size=32128,"
-        "mlp_activations=gelu",
-        "decoder_only:emb_dim=512,num_heads=8,head_dim=64,mlp_dim=2048,num_layers=2,vocab_size=1024,parallel_block=1"};
-    static const char *const meshes[] = {"1,1,1,1", "2,1,1,1", "2,2,1,1", "2,2,2,1"};
-    static const char *const rules[] = {"standard:1,1", "standard:2,2"};
-    for (int i = 0; i < BASE_COUNT(rows) * BASE_COUNT(meshes) * BASE_COUNT(rules); i++) {
-        const char *model = rows[i % BASE_COUNT(rows)], *mesh = meshes[i / BASE_COUNT(rows) % BASE_COUNT(meshes)],
-                   *rule_set = rules[i / BASE_COUNT(rows) / BASE_COUNT(meshes)];
-        struct tuner_request request = request_of(arena, model, "v4:2x2x2", "16", "1024", "1024");
-        TEST_ROW("%s, submesh %s, %s", model, mesh, rule_set);
-        request.given[TUNER_SUBMESH] = given(arena, 1, mesh);
-        request.given[TUNER_RULES] = given(arena, 1, rule_set);
-        check_prices(arena, &request);
-    }
-}
-
-/* Where neither attention's result nor its context is kept, the MLP's recomputation finds gathered what attention's
- * gathered: its price above the context alone was 0.05 % too high. */
-static void prices_above_what_attention_drops_add_up(struct base_arena *arena)
-{
-    struct tuner_request request = request_of(arena,
-                                              "scalable_decoder_only:emb_dim=2048,num_heads=16,head_dim=128,mlp_dim="
-                                              "8192,num_layers=6,vocab_size=4096,logits_via_embedding=1",
-                                              "v2-8", "48", "256", "1024");
-    request.beyond_t5x = true;
-    request.plan.values[SIM_OPTIMIZER] = "sgd";
-    request.plan.values[SIM_OPTIMIZER_PARTITIONING] = "data+gradients";
-    request.plan.values[SIM_SEQUENCE_PARALLEL] = "0";
-    request.given[TUNER_SUBMESH] = given(arena, 1, "1,2,1,2");
-    request.given[TUNER_RULES] = given(arena, 1,
-                                       "[[\"batch\",\"model\"],[\"length\",null],[\"heads\",\"data\"],[\"kv\","
-                                       "\"model\"],[\"embed\",\"data\"],[\"embed\",\"model\"],[\"vocab\",\"model\"]"
-                                       ",[\"mlp\",null]]");
-    check_prices(arena, &request);
-}
-
 /* Gradients that are summed over two axes, one of which scatters them: the other one's sum is of a part alone. */
 static void sums_over_two_axes_are_no_dearer_than_one_after_the_other(struct base_arena *arena)
 {
@@ -1178,23 +1068,6 @@ static void rule_sets_come_apart(struct base_arena *arena)
     sim_cache_free(cache);
 }
 
-/* ---- one choice of many ---- */
-
-static void the_cheapest_choice_is_within_the_limit(struct base_arena *arena)
-{
-    static const double costs[] = {1, 2, 2, 9}, weights[] = {8, 6, 5, 0};
-    struct tuner_choices choices = {.arena = arena};
-    for (int i = 0; i < BASE_COUNT(costs); i++) tuner_choices_add(&choices, costs[i], weights[i]);
-    assert_int_equal(tuner_choices_least(&choices, 8), 0);
-    assert_near(tuner_choices_unit_worth(&choices, 0, 8), 0, 0); /* the limit does not bind */
-    assert_int_equal(tuner_choices_least(&choices, 7), 2);       /* as cheap as the one before it, and lighter */
-    assert_near(tuner_choices_unit_worth(&choices, 2, 7), 1, 1e-12);
-    choices.list[2].cut = true;
-    assert_int_equal(tuner_choices_least(&choices, 7), 1);
-    assert_int_equal(tuner_choices_least(&choices, 5), 3);
-    assert_int_equal(tuner_choices_least(&choices, -1), -1);
-}
-
 /* ---- the space ---- */
 
 static void space_holds_every_submesh_and_says_what_is_refused(struct base_arena *arena)
@@ -1291,7 +1164,6 @@ static const struct test tests[] = {
     TEST(named_spaces_are_refused_with_the_place),
     TEST(headroom_equals_brute_force),
     TEST(bounds_change_nothing),
-    TEST(what_is_too_slow_is_not_recomputed),
     TEST(bounds_hold_a_good_part_of_the_communication),
     TEST(bounds_of_memory_spare_predictions),
     TEST(more_to_search_never_leaves_less),
@@ -1300,8 +1172,6 @@ static const struct test tests[] = {
     TEST(remat_by_tensor_equals_brute_force),
     TEST(remat_is_sought_until_every_order_is_ranked),
     TEST(remat_ranks_equal_brute_force),
-    TEST(prices_of_policies_add_up),
-    TEST(prices_above_what_attention_drops_add_up),
     TEST(a_gap_is_kept),
     TEST(sums_over_two_axes_are_no_dearer_than_one_after_the_other),
     TEST(a_risk_is_a_share_of_memory),
@@ -1315,7 +1185,6 @@ static const struct test tests[] = {
     TEST(the_measured_order_is_found),
     TEST(the_smallest_submesh_is_found),
     TEST(rule_sets_come_apart),
-    TEST(the_cheapest_choice_is_within_the_limit),
     TEST(space_holds_every_submesh_and_says_what_is_refused),
     TEST(spaces_are_refused_with_what_to_use_instead),
 };

@@ -1,29 +1,43 @@
-/* Policies on each device order of a submesh. The step time without offloading is predicted once per pattern of
- * saved tensors and order, where it may matter. A policy that offloads part of the pattern does the same work, and
- * waits for transfers that take longer than a pass computes (sim/cost/offload.c). So the time of every policy on
- * every order is known before its prediction. Its memory does not depend on the order. */
+/* Policies on each device order of a submesh. The step time without offloading is predicted once per set of saved
+ * tensors and order. A policy that offloads part of the set does the same work, and waits for transfers that take
+ * longer than a pass computes (sim/cost/offload.c). So the time of every policy on every order is known before its
+ * prediction. Its memory does not depend on the order. */
 #include "tuner/policies.h"
 
 #include <math.h>
 
-static enum base_status price_pattern(struct tuner_chooser *c, int pattern, struct tuner_pattern_price *out)
+enum base_status tuner_policy_price(struct tuner_chooser *c, struct model_saved policy, struct sim_prediction *out,
+                                    struct sim_detail *detail)
+{
+    c->plan.options.saved = policy;
+    c->s->result->counts.priced++;
+    BASE_TRY(sim_predict(c->s->space->cache, &c->plan, out, detail, c->s->error));
+    out->profile = base_copy(&c->own, out->profile);
+    return BASE_OK;
+}
+
+static enum base_status price_set(struct tuner_chooser *c, unsigned set, struct tuner_set_price *out)
 {
     struct sim_prediction p;
     struct sim_timeline timeline;
     struct sim_detail detail = {.timeline = &timeline, .arena = &c->own};
-    const struct model_saved policy = {tuner_names_in(&c->layer, pattern) | tuner_input_name, 0, 0};
-    BASE_TRY(tuner_policy_price(c, policy, &p, &detail));
-    *out = (struct tuner_pattern_price){.known = true, .step_s = p.step_s};
-    tuner_policy_passes(&timeline, &out->forward_s, &out->backward_s);
+    BASE_TRY(tuner_policy_price(c, (struct model_saved){set | TUNER_INPUT_NAME, 0, 0}, &p, &detail));
+    *out = (struct tuner_set_price){.step_s = p.step_s};
+    for (int i = 0; i < timeline.count; i++) {
+        const struct sim_entry *e = &timeline.entries[i];
+        if (e->phase == MODEL_FORWARD) out->forward_s += e->time_s * (double)e->count;
+        if (e->phase == MODEL_BACKWARD) out->backward_s += e->time_s * (double)e->count;
+    }
     return BASE_OK;
 }
 
-/* Patterns that are too slow even with the best links keep that time as their bound. */
-static bool may_matter(const struct tuner_chooser *c, int pattern)
+static enum base_status price_sets(struct tuner_chooser *c, struct tuner_set_price *sets)
 {
-    struct node node = *c->node;
-    node.bound = tuner_search_cost_of(c->s, node.group, c->all_s + c->layer_s[pattern]) * (1 - slack);
-    return !tuner_search_decided(c->s, &node);
+    const unsigned layer = c->all.device & ~(unsigned)TUNER_INPUT_NAME;
+    for (unsigned set = layer;; set = (set - 1) & layer) {
+        BASE_TRY(price_set(c, set, &sets[set]));
+        if (!set) return BASE_OK;
+    }
 }
 
 enum base_status tuner_orders_price(struct tuner_chooser *c)
@@ -31,16 +45,13 @@ enum base_status tuner_orders_price(struct tuner_chooser *c)
     struct search *s = c->s;
     const struct tuner_shape *shape = &s->space->shapes[s->space->groups[c->node->group].shape];
     const struct sim_placement *best_links = c->plan.placement;
-    const int patterns = 1 << c->layer.count;
     enum base_status status = BASE_OK;
     c->order_count = shape->submesh_count;
     c->orders = base_new(&c->own, struct tuner_order, c->order_count);
-    for (int i = 0; i < c->order_count; i++) {
-        c->orders[i] =
-            (struct tuner_order){base_new(&c->own, struct tuner_pattern_price, patterns), (double)INFINITY, 0};
+    for (int i = 0; i < c->order_count && status == BASE_OK; i++) {
+        c->orders[i] = (struct tuner_order){base_new(&c->own, struct tuner_set_price, TUNER_POLICY_SETS), INFINITY, 0};
         c->plan.placement = s->space->placements[shape->first_submesh + i];
-        for (int pattern = 0; pattern < patterns && status == BASE_OK; pattern++)
-            if (may_matter(c, pattern)) status = price_pattern(c, pattern, &c->orders[i].patterns[pattern]);
+        status = price_sets(c, c->orders[i].sets);
     }
     c->plan.placement = best_links;
     return status;
@@ -48,7 +59,6 @@ enum base_status tuner_orders_price(struct tuner_chooser *c)
 
 /* ---- what a policy takes ---- */
 
-/* The time on one order; a lower bound if its pattern was not priced there. */
 struct taken {
     double step_s;
     bool waits; /* for transfers; the prediction adds these in another order */
@@ -56,10 +66,9 @@ struct taken {
 
 static struct taken taken_on(const struct tuner_chooser *c, const struct model_saved *policy, int order)
 {
-    const int pattern = tuner_pattern_of(&c->layer, policy->device | policy->host);
-    const struct tuner_pattern_price *price = &c->orders[order].patterns[pattern];
+    const unsigned set = (policy->device | policy->host) & ~(unsigned)TUNER_INPUT_NAME;
+    const struct tuner_set_price *price = &c->orders[order].sets[set];
     double moved_bytes = 0;
-    if (!price->known) return (struct taken){c->all_s + c->layer_s[pattern], true};
     for (unsigned rest = policy->host; rest; rest &= rest - 1) moved_bytes += c->host_bytes[__builtin_ctz(rest)];
     if (!(moved_bytes > 0)) return (struct taken){price->step_s, false};
     const double moved_s = moved_bytes / c->host_rate,
@@ -72,6 +81,21 @@ double tuner_orders_least_s(const struct tuner_chooser *c, const struct model_sa
     double least_s = (double)INFINITY;
     for (int i = 0; i < c->order_count; i++) least_s = fmin(least_s, taken_on(c, policy, i).step_s);
     return least_s;
+}
+
+double tuner_policy_slowest_order(const struct tuner_chooser *c)
+{
+    const struct tuner_result *r = c->s->result;
+    const int orders = tuner_group_submesh_count(c->s->space, c->node->group);
+    double slowest = 0;
+    int known = 0;
+    for (int i = 0; i < r->plan_count; i++) {
+        const struct tuner_plan *plan = &r->plans[i].plan;
+        if (plan->group != c->node->group || plan->microbatches != c->node->microbatches) continue;
+        slowest = fmax(slowest, tuner_search_found_cost(c->s, &r->plans[i]));
+        known++;
+    }
+    return known == orders ? slowest : (double)INFINITY;
 }
 
 double tuner_orders_slowest(const struct tuner_chooser *c)

@@ -77,17 +77,11 @@ void tuner_search_note_predicted(struct search *s, const struct node *node, cons
     if (s->options->pareto && fits) tuner_search_insert_front(s, found);
 }
 
-enum base_status tuner_search_predict(struct search *s, const struct node *node, int submesh, struct sim_detail *detail,
-                                      struct tuner_found *found)
-{
-    found->plan = (struct tuner_plan){node->group, submesh, node->microbatches, node->saved};
-    return tuner_predict(s->space, found->plan, &found->prediction, detail, s->error);
-}
-
 enum base_status tuner_search_evaluate(struct search *s, const struct node *node, int submesh,
                                        struct sim_detail *detail, struct tuner_found *found)
 {
-    BASE_TRY(tuner_search_predict(s, node, submesh, detail, found));
+    found->plan = (struct tuner_plan){node->group, submesh, node->microbatches, node->saved};
+    BASE_TRY(tuner_predict(s->space, found->plan, &found->prediction, detail, s->error));
     s->result->counts.evaluated++;
     tuner_search_note_predicted(s, node, found);
     return BASE_OK;

@@ -2,7 +2,6 @@
 #include "tuner/rule_coding.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* ---- prices ---- */
@@ -39,7 +38,6 @@ struct pricer {
     unsigned char spec[TUNER_MOST_CLASSES][MODEL_MAX_RANK];
     int digits[TUNER_MOST_DIGITS];
     const struct topo_axes *mesh;
-    int *longest_first; /* kernels */
 };
 
 /* Classes with all digits fixed get exactly their shards; others those of any choice of the open digits. */
@@ -71,35 +69,11 @@ static double kernels_s(const struct pricer *p, unsigned scope, double limit_s)
 {
     const struct tuner_coding *coding = p->coding;
     double s = 0;
-    for (int i = 0; i < coding->o->kernel_count && s < limit_s; i++) {
-        const int k = p->longest_first[i];
+    for (int k = 0; k < coding->o->kernel_count && s < limit_s; k++) {
         unsigned own = coding->kernel_scopes[k] & ~coding->context_scope;
         if (scope ? own & scope : !own) s += tuner_work_kernel_s(&p->work, k);
     }
     return s;
-}
-
-struct kernel_time {
-    int kernel;
-    double s;
-};
-
-static int by_time(const void *a, const void *b)
-{
-    const struct kernel_time *x = a, *y = b;
-    if (x->s != y->s) return x->s > y->s ? -1 : 1;
-    return x->kernel - y->kernel;
-}
-
-/* Longest first, with everything sharded as much as possible, so that sums reach their limit early. */
-static void order_kernels(struct base_arena *arena, struct pricer *p)
-{
-    const int count = p->coding->o->kernel_count;
-    struct kernel_time *times = base_new(arena, struct kernel_time, count + 1);
-    p->longest_first = base_new(arena, int, count + 1);
-    for (int k = 0; k < count; k++) times[k] = (struct kernel_time){k, tuner_work_kernel_s(&p->work, k)};
-    qsort(times, (size_t)count, sizeof *times, by_time);
-    for (int k = 0; k < count; k++) p->longest_first[k] = times[k].kernel;
 }
 
 /* Bytes of the train state in the context (scope 0) or in a single component. */
@@ -202,7 +176,6 @@ struct tuner_rule_cell *tuner_rule_cell_price(struct base_arena *arena, const st
     memcpy(p->spec, coding->any, sizeof p->spec);
     tuner_work_begin(&p->work, coding->o, (const unsigned char(*)[MODEL_MAX_RANK])p->spec, placement, batch,
                      microbatches, links);
-    order_kernels(arena, p);
     for (int context = 0; context < coding->context_count; context++) price_context(p, cell, context, batch, limit_s);
     return cell;
 }

@@ -24,12 +24,54 @@ static void count_as_decided(struct search *s, const struct node *node)
     s->result->counts.by_time += tuner_search_plans_of(s, node);
 }
 
+/* ---- opening nodes ---- */
+
+static enum base_status open_family(struct search *s, const struct node *node)
+{
+    const struct tuner_shape *shape = &s->space->shapes[s->space->groups[node->group].shape];
+    struct sim_detail detail = {.lists_collectives = true, .collectives = s->rows, .arena = s->space->arena};
+    struct tuner_found found;
+    int first = tuner_search_quickest_submesh(s, shape);
+    if (!node->propagated && node->group >= s->base_groups && tuner_search_refuses(s, node)) return BASE_OK;
+    if (!node->propagated && isfinite(tuner_search_best_threshold(s))) { /* the first plan must not be ruled out */
+        struct node bounded = *node;
+        BASE_TRY(tuner_search_bound_propagated(s, &bounded));
+        if (bounded.bound > node->bound) return tuner_search_push(s, bounded), BASE_OK;
+    }
+    BASE_TRY(tuner_search_evaluate(s, node, first, &detail, &found));
+    s->rows = detail.collectives;
+    if (s->restart) return BASE_OK;
+    bool saved = tuner_variant_is_saved(s->space, s->space->groups[node->group].variant);
+    int64_t orders = shape->submesh_count * s->space->groups[node->group].rule_set_count;
+    s->result->counts.by_sibling += orders - 1;
+    s->result->counts.by_program += tuner_search_plans_of(s, node) - orders;
+    bool fits = sim_leaves_free(&found.prediction, s->options->headroom_frac);
+    if (found.prediction.fits) tuner_search_push_siblings(s, node, first, &found, &detail);
+    return saved ? tuner_search_choose_saved(s, node, first, fits ? TUNER_FITS : TUNER_DOES_NOT_FIT) : BASE_OK;
+}
+
+static enum base_status open_plan(struct search *s, const struct node *node)
+{
+    struct tuner_found found;
+    struct tuner_counts *counts = &s->result->counts;
+    --*(node->saved ? &counts->by_program : &counts->by_sibling); /* undo how it was counted so far */
+    return tuner_search_evaluate(s, node, node->submesh, NULL, &found);
+}
+
+static enum base_status open_every_plan(struct search *s, const struct node *node)
+{
+    struct tuner_found found;
+    for (int i = 0; i < tuner_group_submesh_count(s->space, node->group); i++)
+        BASE_TRY(tuner_search_evaluate(s, node, i, NULL, &found));
+    return BASE_OK;
+}
+
 static enum base_status open_node(struct search *s, const struct node *node)
 {
     switch (node->kind) {
     case RULES: return tuner_search_open_rules(s, node);
-    case FAMILY: return s->use_bounds ? tuner_search_open_family(s, node) : tuner_search_open_every_plan(s, node);
-    case PLAN: return tuner_search_open_plan(s, node);
+    case FAMILY: return s->use_bounds ? open_family(s, node) : open_every_plan(s, node);
+    case PLAN: return open_plan(s, node);
     }
     return BASE_OK;
 }

@@ -87,12 +87,9 @@ void tuner_search_find_cells(struct search *s);
 enum base_status tuner_search_count_rules(struct search *s);
 enum base_status tuner_search_add_cells(struct search *s, const struct phase *phase);
 
-/* saved_choice.c, for a family whose plan saves all tensors: whether another policy may change the answer, and the
- * choice of policies. */
+/* saved_choice.c, for a family whose plan saves all tensors: chooses another policy if that may change the answer. */
 enum tuner_fit { TUNER_DOES_NOT_FIT, TUNER_FITS };
-enum base_status tuner_search_needs_choice(struct search *s, const struct node *node, int first, enum tuner_fit fit,
-                                           bool *needs);
-enum base_status tuner_search_choose_saved(struct search *s, const struct node *node, int first);
+enum base_status tuner_search_choose_saved(struct search *s, const struct node *node, int first, enum tuner_fit fit);
 
 /* ---- ranking.c ---- */
 
@@ -115,8 +112,6 @@ double tuner_search_slow_s(const struct search *s, int group); /* a step longer 
 
 /* ---- predicted_plans.c ---- */
 
-enum base_status tuner_search_predict(struct search *s, const struct node *node, int submesh, struct sim_detail *detail,
-                                      struct tuner_found *found);
 /* Counts the prediction, and ranks it if allowed. */
 void tuner_search_note_predicted(struct search *s, const struct node *node, const struct tuner_found *found);
 /* Predicts and notes. */
@@ -142,11 +137,5 @@ void tuner_staged_count(struct search *s, const struct node *node); /* of a deci
 enum base_status tuner_staged_open(struct search *s, const struct node *node);
 /* Decides what is left. BASE_INPUT: no plan of the space can be predicted. */
 enum base_status tuner_staged_end(struct search *s);
-
-/* ---- search_plans.c ---- */
-
-enum base_status tuner_search_open_family(struct search *s, const struct node *node);
-enum base_status tuner_search_open_plan(struct search *s, const struct node *node);
-enum base_status tuner_search_open_every_plan(struct search *s, const struct node *node);
 
 #endif

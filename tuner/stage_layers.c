@@ -226,40 +226,6 @@ static enum base_status try_even(struct assigning *a, struct base_error *error)
     return try_layers(a, even, 0, error);
 }
 
-/* The relaxation of tuner_layers_bound over allowed counts, so that memory matters, too; INFINITY: the stages cannot
- * hold all layers. Any `worth` gives a valid bound. */
-static double relaxed_s(const struct assigning *a, double worth)
-{
-    const struct table *t = &a->table;
-    double sum = worth * (double)a->program.layers + t->costs[0].tied_s;
-    int64_t room = 0;
-    for (int s = 0; s < t->stages; s++) {
-        double least = INFINITY;
-        int largest = 0;
-        for (int n = 1; n <= t->most; n++) {
-            if (!a->program.allowed[s * t->most + n - 1]) continue;
-            least = fmin(least, mean_s(t, s, at(t, s, n)) - worth * n);
-            largest = n;
-        }
-        sum += least;
-        room += largest;
-    }
-    return room < a->program.layers ? INFINITY : sum;
-}
-
-/* Whether no assignment is better, without a list. */
-static bool is_out(const struct assigning *a)
-{
-    const struct table *t = &a->table;
-    const int share = (int)(a->program.layers / t->stages), middle = t->stages > 2, tries = 4;
-    const double any_s = relaxed_s(a, 0);
-    if (isinf(any_s) || t->most <= share) return isinf(any_s) || any_s > a->out->step_s;
-    const double each = mean_s(t, middle, at(t, middle, share + 1)) - mean_s(t, middle, at(t, middle, share));
-    for (int i = 1; i <= tries; i++)
-        if (relaxed_s(a, i * each) * (1 - 1e-9) > a->out->step_s) return true;
-    return false;
-}
-
 struct listed {
     const short *layers;
     double bound_s;
@@ -320,8 +286,7 @@ static enum base_status assign(struct assigning *a, struct base_error *error)
     BASE_TRY(try_even(a, error));
     BASE_TRY(find_costs(a, a->out->step_s, error));
     make_program(a, a->out->step_s);
-    a->out->proven = is_out(a);
-    return a->out->proven ? BASE_OK : try_listed(a, error);
+    return try_listed(a, error);
 }
 
 enum base_status tuner_assign_layers(struct base_arena *arena, struct sim_cache *cache, const struct sim_plan *plan,

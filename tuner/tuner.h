@@ -77,13 +77,9 @@ struct tuner_shape {
  * offloaded to the host, or recomputed. One value of TUNER_REMAT represents all these policies: it recomputes least and
  * offloads nothing. If its plan fits and recomputation is no faster, no other policy is better; otherwise an integer
  * program with cuts chooses.
- * - Exact: the price of each recomputation pattern in attention, and in the MLP on top of attention's result, its
- *   context alone, or neither. Each is a separate prediction, and they add up: a layer's second half needs the first
- *   half's result whatever else is saved, and what that is made of. In parallel blocks, whose halves share a norm, each
- *   pattern of both halves is predicted. Each tensor's weight is exact, too. If a full prediction is below the sum, all
- *   policies of that plan are predicted one by one.
- * - Relaxed, so that the program's optimum is a bound: links are the best of any order of the submesh; memory is state
- *   and saved tensors without transient buffers; transfers overlap a backward pass that recomputes everything.
+ * - Exact: the step time for each set of saved tensors on each order of the submesh, and each tensor's weight. If a
+ * full prediction is below its price, all policies of that plan are predicted one by one.
+ * - Relaxed, so that the program's optimum is a bound: memory is state and saved tensors without transient buffers.
  * - Claimed: if recomputing any one tensor, all of attention or all of the MLP is no faster, no other policy is faster.
  *   (One may be, if a policy changes shardings; then the program decides with every pattern's price.) If offloading or
  *   recomputing one tensor lowers the peak by half its weight, it never raises another policy's peak. The least peak of
@@ -169,12 +165,7 @@ int64_t tuner_group_plan_count(const struct tuner_space *space, int group);
  * - by the propagation of its rules (propagated_bound.c): the partitioner's own function says how each contraction is
  *   partitioned, and which collectives move its operands.
  * The last is exact in what each contraction computes and moves. It is relaxed in three ways: readers of one operand
- * share its move, resharding between parts of axes is free, and so is everything between contractions.
- *
- * The search makes one assumption besides its bounds. If the compiler rematerialises because memory is short, the
- * step takes at least its time without, less the time of memory-bound kernels. Contractions, collectives and
- * launches only increase; it saves only reads and writes of tensors that are no longer saved. So a plan that is too
- * slow even without memory-bound kernels is not predicted with rematerialisation. */
+ * share its move, resharding between parts of axes is free, and so is everything between contractions. */
 
 enum tuner_objective {
     TUNER_TOKENS_PER_S,

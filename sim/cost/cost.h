@@ -119,11 +119,6 @@ struct sim_detail {
     struct sim_spans *spans;   /* with a timeline: the spans of its entries */
     struct sim_passes *passes; /* count 0: there is no pipeline */
     struct base_arena *arena;  /* of all of it */
-    /* In: an unpriced bound for a step that only fits with the compiler's rematerialization, all of it but
-     * memory_bound_s; 0: always price it. Out: the bound was used, and the answer is for the step without
-     * rematerialization. */
-    double slow_s;
-    bool is_slow;
 };
 
 enum {

@@ -183,7 +183,6 @@ static void begin_answer(struct sim_detail *detail)
 {
     if (!detail) return;
     if (detail->moment) detail->moment->is_known = false, detail->moment->buffers.count = 0;
-    detail->is_slow = false;
     if (detail->passes) detail->passes->count = 0;
 }
 

@@ -136,13 +136,6 @@ double sim_recomputed_until_bytes(const struct sim_cost_context *p)
                : c[SIM_CAPACITY_BYTES];
 }
 
-/* A lower bound on a step's time under any recomputation. No contraction, collective or kernel launch is saved. Only
- * reads and writes of arrays that are no longer saved are, which is time of memory-bound kernels. */
-static double least_recomputed_s(const struct sim_priced *priced)
-{
-    return sim_sum_of_bounds(priced->time_s) - priced->time_s[SIM_BY_MEMORY];
-}
-
 /* Recomputes array by array, as the compiler does (peak_priority.c). The added time is a share of the time to recompute
  * everything. */
 static enum base_status price_by_peak_priority(struct sim_cache *cache, struct sim_cost_context *p,
@@ -184,8 +177,6 @@ enum base_status sim_recompute_to_fit(struct sim_cache *cache, const struct sim_
     const struct sim_recomputed as_planned = {.remat = plan->options.remat},
                                 by_role = {MODEL_REMAT_COMPILER, dropped_roles, false};
     if (!dropped_roles) return BASE_OK;
-    if (detail && detail->slow_s > 0 && least_recomputed_s(priced) >= detail->slow_s)
-        return detail->is_slow = true, BASE_OK;
     struct sim_cost_context q;
     struct sim_priced all;
     BASE_TRY(sim_price_step(cache, plan, &by_role, &q, detail, &all, error));
