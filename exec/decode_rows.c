@@ -34,6 +34,7 @@ void exec_row_cache_bias(struct exec_row *row)
         float bias = key > query || is_before_window(row, key, query) ? masked : 0.0f;
         row->out[0][i] = row->in[0][i] + (bias + (relpos ? relpos[i] : 0.0f));
     }
+    exec_row_add_slopes(row);
 }
 
 /* scores, the keys' tokens */
@@ -48,10 +49,13 @@ void exec_row_prefix_bias(struct exec_row *row)
 {
     const float *relpos = row->op->input_count > 5 ? row->in[5] : NULL;
     for (int64_t i = 0; i < row->n; i++) {
-        bool sees = row->start + i <= row->before || (row->in[3][0] != 0 && row->in[4][i] != 0);
+        const int64_t key = row->start + i;
+        bool sees = (key <= row->before && !is_before_window(row, key, row->before)) ||
+                    (row->in[3][0] != 0 && row->in[4][i] != 0);
         bool valid = row->in[1][0] != 0 && row->in[2][i] != 0;
         row->out[0][i] = row->in[0][i] + ((sees && valid ? 0.0f : masked) + (relpos ? relpos[i] : 0.0f));
     }
+    exec_row_add_slopes(row);
 }
 
 /* ---- the cache ---- */

@@ -2,6 +2,7 @@
 #include "exec/infer_arrays.h"
 #include "exec/zarr.h"
 
+#include <math.h>
 #include <string.h>
 
 int exec_tensor_named(const struct exec_machine *machine, const char *name)
@@ -30,11 +31,15 @@ static struct exec_kept_array *add(struct exec_arrays_kept *k, const char *name,
 
 /* ---- caches ---- */
 
-/* Path of "decoder/layers/self_attention/cached_key" for one layer; if scanned, for all. */
+/* Path of "decoder/layers/self_attention/cached_key" for one layer; if scanned, for all. Dense layers before those with
+ * experts are named as their parameters are. */
 static const char *path_of(const struct exec_arrays_kept *k, const char *when, const char *name, int64_t layer)
 {
-    const char *rest = name + strlen("decoder/layers/");
-    char *path = k->machine->plan->config->scan_layers
+    static const char layers[] = "decoder/layers/";
+    const bool usual = !strncmp(name, layers, strlen(layers));
+    const char *rest = usual ? name + strlen(layers) : name;
+    char *path = !usual ? base_print(k->arena, "%s.%s", when, rest)
+                 : k->machine->plan->config->scan_layers
                      ? base_print(k->arena, "%s.decoder.decoder.%s", when, rest)
                      : base_print(k->arena, "%s.decoder.layers_%lld.%s", when, (long long)layer, rest);
     for (char *at = path; *at; at++) *at = *at == '/' ? '.' : *at;
@@ -45,16 +50,16 @@ static void keep_cache(struct exec_arrays_kept *k, const char *when, int value, 
 {
     struct exec_machine *m = k->machine;
     const struct model_tensor *tensor = &m->s->program->tensors[m->s->values[value].tensor];
-    const int64_t layers = m->sizes[MODEL_DECODER_LAYERS], count = exec_elements(m, value);
+    const int64_t layers = m->sizes[tensor->layers], count = exec_elements(m, value);
     float *values = base_new(k->arena, float, layers *count);
     int64_t shape[MODEL_MAX_RANK + 1] = {layers};
     for (int d = 0; d < tensor->rank; d++) shape[d + 1] = m->sizes[tensor->dims[d]];
-    const int64_t before = m->index[MODEL_DECODER_LAYERS];
+    const int64_t before = m->index[tensor->layers];
     for (int64_t layer = 0; layer < layers; layer++) {
-        m->index[MODEL_DECODER_LAYERS] = layer;
+        m->index[tensor->layers] = layer;
         exec_collect(m, value, values + layer * count);
     }
-    m->index[MODEL_DECODER_LAYERS] = before;
+    m->index[tensor->layers] = before;
     *any = true;
     if (m->plan->config->scan_layers) {
         add(k, path_of(k, when, tensor->name, 0), tensor->rank + 1, shape, values, layers * count);
@@ -127,7 +132,10 @@ static void see_fed(void *where, const float *values, int64_t count)
 static void see_logits(void *where, const float *values, int64_t count)
 {
     struct exec_arrays_kept *k = where;
-    if (k->steps < k->step_capacity) memcpy(k->logits + k->steps * count, values, (size_t)count * sizeof *values);
+    const double cap = k->machine->plan->config->logits_softcap;
+    float *logits = k->logits + k->steps * count;
+    for (int64_t i = 0; k->steps < k->step_capacity && i < count; i++)
+        logits[i] = cap > 0 ? (float)(cap * tanh((double)values[i] / cap)) : values[i];
     k->steps++;
 }
 

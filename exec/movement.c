@@ -207,8 +207,8 @@ void exec_pad(struct exec_machine *machine, const struct sim_op *op, int device)
 
 /* ---- keys of latent attention ---- */
 
-/* Copies between a head's key, its own part or the one that all heads have, and an array of that part, which has a
- * label less: to the key, or, added up over the heads, from it. */
+/* Copies between a head's key, or query, and an array of a part of it: the part that positions turn is the last. One
+ * that all heads have has a label less: it goes to each key, or is added up over the heads. */
 static void move_part(const struct exec_machine *machine, const struct sim_op *op, int device, int key, int part,
                       const char *key_labels, const char *part_labels)
 {
@@ -221,8 +221,10 @@ static void move_part(const struct exec_machine *machine, const struct sim_op *o
     exec_view_of(machine, part, part_labels, &m.space, device, &m.from);
     m.to.rank--; /* its last label is the row's */
     const int heads = m.to.rank - 1;
-    const int64_t length = exec_space_range(&m.space, m.from.letters[m.from.rank - 1])->valid,
-                  first = shared ? exec_space_range(&m.space, m.to.letters[m.to.rank])->valid - length : 0,
+    const char last = m.from.letters[m.from.rank - 1];
+    const bool turned = model_dimension_of(machine->s->program, last)->size == MODEL_ROPE_DIM;
+    const int64_t length = exec_space_range(&m.space, last)->valid,
+                  first = turned ? exec_space_range(&m.space, m.to.letters[m.to.rank])->valid - length : 0,
                   key_stride = m.to.strides[m.to.rank], part_stride = m.from.strides[m.from.rank - 1],
                   bytes = model_dtype_bytes(m.to.dtype),
                   added = joins    ? 0

@@ -76,6 +76,7 @@ static inline int64_t exec_row_sequence_position(const struct exec_row *row, int
 }
 /* softmax.c */
 float exec_row_slope(const struct exec_row *row, int64_t pairs); /* of the row's head, whose scores are pairs; or 0 */
+void exec_row_add_slopes(struct exec_row *row);                  /* to a row of scores */
 bool exec_row_has_window(const struct exec_row *row);            /* this layer's mask has a window */
 int64_t exec_row_layer(const struct exec_row *row); /* of a decoder's stack, from 1; of windowed operations */
 exec_row_run exec_row_attention_bias, exec_row_exponentials, exec_row_softmax, exec_row_softmax_grad,

@@ -35,7 +35,7 @@ float exec_row_slope(const struct exec_row *row, int64_t pairs)
 }
 
 /* ALiBi: what a query's own position adds to all keys alike, a softmax leaves out. */
-static void add_slopes(struct exec_row *row)
+void exec_row_add_slopes(struct exec_row *row)
 {
     const struct exec_machine *machine = row->machine;
     const unsigned char *dims = machine->s->program->tensors[row->op->inputs[0]].dims;
@@ -90,7 +90,7 @@ EXEC_VECTORIZED void exec_row_attention_bias(struct exec_row *row)
     float query = row->in[1][0], *out = row->out[0];
     if (row->machine->s->program->sequence_pieces) {
         add_by_position(row);
-        add_slopes(row);
+        exec_row_add_slopes(row);
         return;
     }
     int64_t seen = row->op->causal ? row->before - row->start + 1 : row->n;
@@ -100,7 +100,7 @@ EXEC_VECTORIZED void exec_row_attention_bias(struct exec_row *row)
     hide(scores, relpos, out, 0, unseen);
     see(scores, keys, relpos, out, unseen, seen);
     hide(scores, relpos, out, seen, row->n);
-    add_slopes(row);
+    exec_row_add_slopes(row);
 }
 
 /* x, its maximum, and an attention sink or none, which counts once with the first keys */

@@ -43,17 +43,6 @@ static int exchanged(struct builder *builder, const char *name, int tensor, enum
     return builder_constrained(builder, out);
 }
 
-/* Self-attention that fills the cache from a prompt, or reads it to decode one token. */
-static bool fills_cache(const struct builder *builder, const struct builder_attention *a)
-{
-    return builder->cache && a->to_itself && builder->cache->fills;
-}
-
-static bool reads_cache(const struct builder *builder, const struct builder_attention *a)
-{
-    return builder->cache && a->to_itself && !builder->cache->fills;
-}
-
 /* Only keys of the queries' own sequence are in blocks on the same devices. */
 static bool uses_ring(const struct builder *builder, const struct builder_attention *a)
 {
@@ -65,7 +54,8 @@ static bool uses_ring(const struct builder *builder, const struct builder_attent
 static int key_or_value(struct builder *builder, const struct builder_attention *a, const char *which,
                         enum model_role role)
 {
-    const bool reads = reads_cache(builder, a), grouped = builder->config->num_kv_heads != builder->config->num_heads;
+    const bool reads = builder_reads_cache(builder, a),
+               grouped = builder->config->num_kv_heads != builder->config->num_heads;
     const char from = a->key_from, to = reads ? a->query : a->key;
     const char *path = base_print(builder->arena, "%s/%s/kernel", a->name, which),
                *name = base_print(builder->arena, "%s/%s", a->name, which);
@@ -82,7 +72,7 @@ static int key_or_value(struct builder *builder, const struct builder_attention 
     if (role == MODEL_ROLE_QUERY_KEY) projected = model_builder_placed(builder, name, projected, declared);
     if (builder->options.gathers_keys) projected = gathered(builder, name, projected);
     if (builder->options.exchanges_heads) projected = exchanged(builder, name, projected, role, TO_HEADS);
-    if (reads || fills_cache(builder, a)) {
+    if (reads || builder_fills_cache(builder, a)) {
         const char *cached = base_print(builder->arena, "%s/cached_%s", a->name, which);
         int cache = model_builder_cached(builder, cached, projected, grouped ? "bgdS" : "bhdS");
         if (reads) projected = cache;
@@ -102,7 +92,7 @@ static int attention_bias(struct builder *builder, const struct builder_attentio
                           enum model_dtype dtype)
 {
     const char *name = base_print(builder->arena, "%s/bias", a->name);
-    if (reads_cache(builder, a)) return model_builder_cache_bias(builder, name, scores, a->relpos, dtype);
+    if (builder_reads_cache(builder, a)) return model_builder_cache_bias(builder, name, scores, a->relpos, dtype);
     if (builder->letters_from) /* a decoder's cross attention: all tokens of the encoder are visible */
         return builder_apply(builder, MODEL_MAP, MODEL_KEY_BIAS, name,
                              builder_letters(builder, "bhqk,bk->bhqk", a->query, a->key), dtype, MODEL_ROLE_SOFTMAX,
@@ -137,27 +127,55 @@ static int sinks_of(struct builder *builder, const char *scope)
                : -1;
 }
 
+/* A product of queries and keys with these labels. */
+static int score(struct builder *builder, const struct builder_attention *a, const char *part, int query, int key,
+                 const char *queries, const char *keys)
+{
+    const enum model_dtype logits = builder->config->float32_attention_logits ? MODEL_FLOAT32 : builder->dtype;
+    const char *pairs = builder_letters(builder, "bhqk", a->query, a->key), *scope = a->name;
+    query = builder_in_dtype(builder, base_print(builder->arena, "%s/%squery", scope, part), query,
+                             base_print(builder->arena, "%s->%s", queries, queries), logits);
+    key = builder_in_dtype(builder, base_print(builder->arena, "%s/%skey", scope, part), key,
+                           base_print(builder->arena, "%s->%s", keys, keys), logits);
+    const int scores = builder_contract(builder, base_print(builder->arena, "%s/%sscores", scope, part),
+                                        base_print(builder->arena, "%s,%s->%s", queries, keys, pairs), NULL, logits,
+                                        MODEL_ROLE_SOFTMAX, query, key);
+    builder_factor(builder, builder->config->attention_scale);
+    return scores;
+}
+
+/* Adds the scores of the parts that positions turn, where these are apart. */
+static int with_turned(struct builder *builder, const struct builder_attention *a, const struct builder_operands *o,
+                       int scores)
+{
+    if (o->turned_query < 0) return scores;
+    const int turned =
+        score(builder, a, "turned ", o->turned_query, o->turned_key, builder_letters(builder, "bqho", a->query, a->key),
+              builder_letters(builder, "bok", a->query, a->key));
+    return builder_apply(builder, MODEL_MAP, MODEL_ADD, base_print(builder->arena, "%s/scores sum", a->name),
+                         builder_letters(builder, "bhqk,bhqk->bhqk", a->query, a->key),
+                         model_builder_get(builder, scores)->dtype, MODEL_ROLE_SOFTMAX, scores, turned);
+}
+
 /* Scores, bias and mask, softmax over the keys, weighted sum of values. With flash attention these are one kernel,
  * and nothing between them is ever stored. */
-static int attention_core(struct builder *builder, const struct builder_attention *a, int query, int key, int value)
+static int attention_core(struct builder *builder, const struct builder_attention *a, const struct builder_operands *o)
 {
     enum model_dtype logits = builder->config->float32_attention_logits ? MODEL_FLOAT32 : builder->dtype;
     const char *scope = a->name;
-    const bool latent = builder->config->latent.key_value_rank > 0;
-    const char *queries = builder_letters(builder, "bqhd", a->query, a->key),
-               *contexts = latent ? builder_letters(builder, "bqhu", a->query, a->key) : queries,
-               *keys = builder_letters(builder, reads_cache(builder, a) ? "bhdk" : "bkhd", a->query, a->key),
-               *values = latent ? builder_letters(builder, "bkhu", a->query, a->key) : keys,
+    const bool latent = builder->config->latent.key_value_rank > 0, absorbed = o->turned_query >= 0,
+               reads = builder_reads_cache(builder, a);
+    const char *queries = builder_letters(builder, absorbed ? "bqhz" : "bqhd", a->query, a->key),
+               *contexts = latent && !absorbed ? builder_letters(builder, "bqhu", a->query, a->key) : queries,
+               *keys = builder_letters(builder,
+                                       absorbed ? "bzk"
+                                       : reads  ? "bhdk"
+                                                : "bkhd",
+                                       a->query, a->key),
+               *values = latent && !absorbed ? builder_letters(builder, "bkhu", a->query, a->key) : keys,
                *pairs = builder_letters(builder, "bhqk", a->query, a->key);
     int first = builder->program->blocks[builder->block].op_count;
-    query = builder_in_dtype(builder, base_print(builder->arena, "%s/query", scope), query,
-                             base_print(builder->arena, "%s->%s", queries, queries), logits);
-    key = builder_in_dtype(builder, base_print(builder->arena, "%s/key", scope), key,
-                           base_print(builder->arena, "%s->%s", keys, keys), logits);
-    int scores = builder_contract(builder, base_print(builder->arena, "%s/scores", scope),
-                                  base_print(builder->arena, "%s,%s->%s", queries, keys, pairs), NULL, logits,
-                                  MODEL_ROLE_SOFTMAX, query, key);
-    builder_factor(builder, builder->config->attention_scale);
+    int scores = with_turned(builder, a, o, score(builder, a, "", o->query, o->key, queries, keys));
     scores = model_builder_capped(builder, base_print(builder->arena, "%s/scores", scope), scores,
                                   builder->config->attention_softcap);
     const struct model_block *block = &builder->program->blocks[builder->block];
@@ -183,7 +201,7 @@ static int attention_core(struct builder *builder, const struct builder_attentio
     if (builder_has(builder, MODEL_TRAIT_KERNEL_GROUPS)) builder_group_from(builder, softened);
     int context = builder_contract(builder, base_print(builder->arena, "%s/context", scope),
                                    base_print(builder->arena, "%s,%s->%s", pairs, values, contexts), NULL,
-                                   builder->dtype, MODEL_ROLE_CONTEXT, weights, value);
+                                   builder->dtype, MODEL_ROLE_CONTEXT, weights, o->value);
     if (builder->options.flash_attention) builder_group_from(builder, first);
     for (int i = first; builder->options.flash_attention && i < block->op_count; i++) block->ops[i].causal = a->causal;
     return builder_saved_as(builder, MODEL_SAVED_CONTEXT, context);
@@ -217,47 +235,70 @@ static int query_of(struct builder *builder, const struct builder_attention *a)
 }
 
 /* What queries find, in parts of sequences as the queries are. */
-static int attended(struct builder *builder, const struct builder_attention *a, int query, int key, int value)
+static int attended(struct builder *builder, const struct builder_attention *a, struct builder_operands *o)
 {
     const bool exchanges = builder->options.exchanges_heads, latent = builder->config->latent.key_value_rank > 0;
     struct base_arena *arena = builder->arena;
     if (exchanges)
-        query = exchanged(builder, base_print(arena, "%s/query", a->name), query, MODEL_ROLE_QUERY_KEY, TO_HEADS);
+        o->query = exchanged(builder, base_print(arena, "%s/query", a->name), o->query, MODEL_ROLE_QUERY_KEY, TO_HEADS);
     if (exchanges && latent) {
-        key = exchanged(builder, base_print(arena, "%s/key", a->name), key, MODEL_ROLE_QUERY_KEY, TO_HEADS);
-        value = exchanged(builder, base_print(arena, "%s/value", a->name), value, MODEL_ROLE_VALUE, TO_HEADS);
+        o->key = exchanged(builder, base_print(arena, "%s/key", a->name), o->key, MODEL_ROLE_QUERY_KEY, TO_HEADS);
+        o->value = exchanged(builder, base_print(arena, "%s/value", a->name), o->value, MODEL_ROLE_VALUE, TO_HEADS);
     }
     const int first = builder->program->tensor_count;
-    const int context =
-        (uses_ring(builder, a) ? model_builder_ring_attention : attention_core)(builder, a, query, key, value);
+    const int context = uses_ring(builder, a) ? model_builder_ring_attention(builder, a, o->query, o->key, o->value)
+                                              : attention_core(builder, a, o);
     shard_heads(builder, first);
     if (!exchanges) return context;
     return exchanged(builder, base_print(arena, "%s/context", a->name), context, MODEL_ROLE_CONTEXT, TO_SEQUENCES);
 }
 
 /* The last layer that reads a prompt needs only keys and values. */
+static void project(struct builder *builder, const struct builder_attention *a, struct builder_operands *out)
+{
+    const bool fills = builder_fills_cache(builder, a);
+    if (builder->config->latent.key_value_rank) {
+        model_builder_latent(builder, a, out);
+        return;
+    }
+    out->query = fills ? -1 : query_of(builder, a);
+    out->key = key_or_value(builder, a, "key", MODEL_ROLE_QUERY_KEY);
+    out->value = key_or_value(builder, a, "value", MODEL_ROLE_VALUE);
+    if (!fills) return;
+    builder->not_in_last = a->is_last;
+    out->query = query_of(builder, a);
+}
+
+static int to_cache(struct builder *builder, const struct builder_attention *a, const char *name, int query)
+{
+    return query < 0 ? query
+                     : model_builder_to_cache(builder, base_print(builder->arena, "%s/%s", a->name, name), query);
+}
+
+/* Contexts of all heads. */
+static int contexts_of(struct builder *builder, const struct builder_attention *a)
+{
+    const bool reads = builder_reads_cache(builder, a);
+    struct builder_operands o = {-1, -1, -1, -1, -1};
+    project(builder, a, &o);
+    if (reads) {
+        o.query = to_cache(builder, a, "query", o.query);
+        o.turned_query = to_cache(builder, a, "turned query", o.turned_query);
+    } else if (builder_has(builder, MODEL_TRAIT_PACKED_KEYS_VALUES)) {
+        o.key = packed(builder, a, o.key, MODEL_ROLE_QUERY_KEY);
+        o.value = packed(builder, a, o.value, MODEL_ROLE_VALUE);
+    }
+    const int context = attended(builder, a, &o);
+    if (!reads) return context;
+    const int back = model_builder_from_cache(builder, base_print(builder->arena, "%s/context", a->name), context);
+    return o.turned_query < 0 ? back : model_builder_latent_context(builder, a, back);
+}
+
 int model_builder_attention(struct builder *builder, const struct builder_attention *a)
 {
     const char *scope = a->name;
-    const bool fills = fills_cache(builder, a), latent = builder->config->latent.key_value_rank > 0;
-    int query, key, value;
-    if (latent) model_builder_latent(builder, a, &query, &key, &value);
-    else {
-        query = fills ? -1 : query_of(builder, a);
-        key = key_or_value(builder, a, "key", MODEL_ROLE_QUERY_KEY);
-        value = key_or_value(builder, a, "value", MODEL_ROLE_VALUE);
-    }
-    builder->not_in_last = fills;
-    if (fills) query = query_of(builder, a);
-    if (reads_cache(builder, a))
-        query = model_builder_to_cache(builder, base_print(builder->arena, "%s/query", scope), query);
-    if (builder_has(builder, MODEL_TRAIT_PACKED_KEYS_VALUES)) {
-        key = packed(builder, a, key, MODEL_ROLE_QUERY_KEY);
-        value = packed(builder, a, value, MODEL_ROLE_VALUE);
-    }
-    int context = attended(builder, a, query, key, value);
-    if (reads_cache(builder, a))
-        context = model_builder_from_cache(builder, base_print(builder->arena, "%s/context", scope), context);
+    const bool latent = builder->config->latent.key_value_rank > 0;
+    const int context = contexts_of(builder, a);
     int out_kernel = model_builder_weight(builder, base_print(builder->arena, "%s/out/kernel", scope),
                                           latent ? "hue" : "je", latent ? "hue" : "hde");
     int out = builder_contract(builder, base_print(builder->arena, "%s/out", scope),

@@ -12,6 +12,24 @@ struct builder_attention {
     int relpos;                   /* -1: none (cross attention) */
     bool causal;
     bool to_itself; /* keys are of the sequence that the queries are of */
+    bool is_last;   /* of a loop's body, which is that of the stack's last layer in the end */
+};
+
+/* Self-attention that fills the cache from a prompt, or reads it to decode one token. */
+static inline bool builder_fills_cache(const struct builder *builder, const struct builder_attention *a)
+{
+    return builder->cache && a->to_itself && builder->cache->fills;
+}
+
+static inline bool builder_reads_cache(const struct builder *builder, const struct builder_attention *a)
+{
+    return builder->cache && a->to_itself && !builder->cache->fills;
+}
+
+/* What attention is over. Of a decoded token with latent attention: latent vectors, which are keys and values of all
+ * heads, and the parts of query and key that positions turn, else -1. */
+struct builder_operands {
+    int query, key, value, turned_query, turned_key;
 };
 
 /* Ring attention, whose backward pass is built as a whole: operations first to end - 1 of a block. */
@@ -31,9 +49,10 @@ struct builder_ring {
 int model_builder_ring_attention(struct builder *builder, const struct builder_attention *attention, int query, int key,
                                  int value);
 
-/* latent_attention.c. Queries, keys and values of each head, by way of latent vectors. */
-void model_builder_latent(struct builder *builder, const struct builder_attention *attention, int *query, int *key,
-                          int *value);
+/* latent_attention.c. Queries, keys and values by way of latent vectors; and a head's context of such vectors. */
+void model_builder_latent(struct builder *builder, const struct builder_attention *attention,
+                          struct builder_operands *out);
+int model_builder_latent_context(struct builder *builder, const struct builder_attention *attention, int context);
 
 /* Returns the residual branch. */
 int model_builder_attention(struct builder *builder, const struct builder_attention *attention);

@@ -22,7 +22,10 @@ enum builder_label {
     BUILDER_ENCODER_PLACES = 'C',
     BUILDER_DECODER_GROUPS = 'H',
     BUILDER_DECODER_GROUP_TOKENS = 'U',
-    BUILDER_DECODER_PLACES = 'D'
+    BUILDER_DECODER_PLACES = 'D',
+    BUILDER_DECODED_GROUPS = 'Q',
+    BUILDER_DECODED_GROUP_TOKENS = '1',
+    BUILDER_DECODED_PLACES = '2'
 };
 
 enum { BUILDER_MOST_RECEIVED = 2 /* the residual stream, and the encoder's output */ };
@@ -199,8 +202,10 @@ int model_builder_biased(struct builder *builder, enum model_bias which, const c
 int model_builder_vector_norm(struct builder *builder, const char *name, int x, const char *rows);
 /* c tanh(x / c) of the cap c, where that is not 0. */
 int model_builder_capped(struct builder *builder, const char *name, int x, double cap);
-/* The rotary operation made last turns so many elements of a row: the first, or, negative, the last; 0: all. */
-void model_builder_rotated(struct builder *builder, int64_t elements);
+/* Queries or keys with so many elements of a row turned by their positions: the first, or, negative, the last; 0: all.
+ */
+int model_builder_turned(struct builder *builder, const char *name, int x, const char *rows, enum model_dtype dtype,
+                         int64_t elements);
 /* Queries or keys as attention takes them: normed by head, then turned by their positions. */
 int model_builder_placed(struct builder *builder, const char *name, int x, const char *rows);
 
@@ -237,7 +242,8 @@ static inline int builder_constrained_if_flaxformer(struct builder *builder, int
 {
     return model_builder_is_flaxformer(builder) ? builder_constrained(builder, tensor) : tensor;
 }
-/* Sets the mask and the residual stream's dtype of the layers that follow; tokens are those that the stack reads. */
+/* Sets the mask and the residual stream's dtype of the layers that follow; tokens are those that the stack reads, of
+ * which padding does not count; -1: all count. */
 void model_builder_begin_stack(struct builder *builder, int tokens, char length, enum model_stack_kind of);
 int model_builder_experts(struct builder *builder, int x, char length, enum model_stack_kind of);
 

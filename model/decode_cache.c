@@ -1,5 +1,6 @@
-/* A decoder's cache: keys and values of decoded tokens, [rows, heads, head_dim, length] in the model's dtype,
- * allocated for the full length. T5X writes a token by adding its one-hot over the whole length. */
+/* A decoder's cache: keys and values of decoded tokens, [rows, heads, head_dim, length] in the model's dtype, or latent
+ * vectors, [rows, rank, length], allocated for the full length. T5X writes a token by adding its one-hot over the whole
+ * length. */
 #include "model/builder.h"
 
 #include <string.h>
@@ -64,6 +65,7 @@ int model_builder_cache_bias(struct builder *builder, const char *name, int scor
     const char *equation = relpos < 0 ? "bhtS,b->bhtS" : "bhtS,b,bhS->bhtS";
     int biased = builder_apply(builder, MODEL_MAP, MODEL_CACHE_BIAS, name, equation, dtype, MODEL_ROLE_SOFTMAX, scores,
                                builder->cache->index, relpos);
+    builder_last_op(builder)->slopes = builder->config->position_encoding == MODEL_POSITION_ALIBI;
     builder_window(builder);
     return biased;
 }
@@ -77,20 +79,30 @@ int model_builder_position_bias(struct builder *builder, int relpos)
                          MODEL_ROLE_RELPOS, one_hot, relpos);
 }
 
-void model_builder_gather_cache(struct builder *builder, int parents)
+static void gather_caches_of(struct builder *builder, const char *name, enum model_size layers, int parents)
 {
-    int outer = builder->block, body = model_builder_block(builder, "decoder/cache", outer),
-        count = builder->program->tensor_count;
-    struct model_op *loop = model_builder_op(builder, MODEL_LOOP, MODEL_NO_FUNCTION, "decoder/cache");
-    loop->body = body;
-    loop->trips = MODEL_DECODER_LAYERS;
-    builder->block = body;
+    const int outer = builder->block, count = builder->program->tensor_count;
+    int body = -1;
     for (int t = 0; t < count; t++) {
-        if (builder->program->tensors[t].category != MODEL_CACHE) continue;
+        const struct model_tensor *tensor = model_builder_get(builder, t);
+        if (tensor->category != MODEL_CACHE || tensor->layers != (int)layers) continue;
+        if (body < 0) {
+            body = model_builder_block(builder, name, outer);
+            struct model_op *loop = model_builder_op(builder, MODEL_LOOP, MODEL_NO_FUNCTION, name);
+            loop->body = body;
+            loop->trips = layers;
+            builder->block = body;
+        }
         struct model_op *op = model_builder_op(builder, MODEL_UPDATE, MODEL_CACHE_GATHER, "decoder/cache gather");
         model_builder_input(builder, op, t, NULL);
         model_builder_input(builder, op, parents, NULL);
         model_builder_output(builder, op, t, NULL);
     }
     builder->block = outer;
+}
+
+void model_builder_gather_cache(struct builder *builder, int parents)
+{
+    gather_caches_of(builder, "decoder/dense_cache", MODEL_DENSE_LAYERS, parents);
+    gather_caches_of(builder, "decoder/cache", MODEL_DECODER_LAYERS, parents);
 }

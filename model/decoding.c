@@ -7,8 +7,8 @@
 /* From here on the decoder has one token per row, and keys from the cache. */
 static void begin_rows(struct builder *builder)
 {
-    builder->letters_from = "bts";
-    builder->letters_to = builder->options.decoding.several ? "NOS" : "bOS";
+    builder->letters_from = "btsHUD";
+    builder->letters_to = builder->options.decoding.several ? "NOSQ12" : "bOSQ12";
 }
 
 static void end_rows(struct builder *builder)

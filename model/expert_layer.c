@@ -68,7 +68,7 @@ void model_builder_begin_stack(struct builder *builder, int tokens, char length,
         model_sparse_layers(builder->config, of) > 0 && tokens_choose(builder, of) && !builder->options.sorts_tokens;
     builder->stream = widens ? MODEL_FLOAT32 : builder->dtype;
     builder->mask = -1;
-    if (!model_builder_is_flaxformer(builder)) return;
+    if (!model_builder_is_flaxformer(builder) || tokens < 0) return;
     builder->mask = apply(builder, &l, MODEL_MAP, of == MODEL_DECODER_STACK ? MODEL_SHIFTED_MASK : MODEL_TOKEN_MASK,
                           "mask", "bq->bq", builder->dtype, MODEL_ROLE_STATISTIC, tokens, -1, -1);
 }
@@ -77,7 +77,7 @@ void model_builder_begin_stack(struct builder *builder, int tokens, char length,
 
 static bool has_losses(const struct builder *builder)
 {
-    return builder->options.step != MODEL_STEP_FORWARD;
+    return builder->options.step != MODEL_STEP_FORWARD && !model_infers(builder->options.step);
 }
 
 /* Adds a bias with the parameter's labels. */
@@ -245,11 +245,17 @@ static int expert_mlps(struct builder *builder, const struct letters *l, int inp
 
 /* ---- the layer ---- */
 
+/* Zeros are added to whole sequences; a decode step's are in its sizes alone. */
+static enum model_padding padding_of(const struct builder *builder, enum model_stack_kind of)
+{
+    return builder->letters_from ? MODEL_PADS_NOTHING : builder->options.expert_padding[of];
+}
+
 /* Rows of tokens as groups: groups consist of whole rows, or rows of whole groups, maybe behind zeros. */
 static int grouped_tokens(struct builder *builder, const struct letters *l, int x, enum model_stack_kind of)
 {
     static const enum model_function functions[] = {MODEL_NO_FUNCTION, MODEL_PAD_LENGTH, MODEL_PAD_BATCH};
-    const enum model_function pads = functions[builder->options.expert_padding[of]];
+    const enum model_function pads = functions[padding_of(builder, of)];
     int grouped = apply(builder, l, MODEL_RESHAPE, pads, "mlp/grouped", "bqe->GTe", builder->dtype,
                         MODEL_ROLE_PROJECTION, x, -1, -1);
     return constrained_to(builder, grouped, groups_axis(builder), MODEL_AXIS_LENGTH, MODEL_AXIS_EMBED, MODEL_NO_AXIS);
@@ -260,7 +266,7 @@ static int ungrouped_tokens(struct builder *builder, const struct letters *l, in
                             enum model_stack_kind of)
 {
     static const enum model_function functions[] = {MODEL_NO_FUNCTION, MODEL_CUT_LENGTH, MODEL_CUT_BATCH};
-    const enum model_function cuts = functions[builder->options.expert_padding[of]];
+    const enum model_function cuts = functions[padding_of(builder, of)];
     int rows = apply(builder, l, MODEL_RESHAPE, cuts, "mlp/ungrouped", "GTe->bqe", dtype, MODEL_ROLE_PROJECTION, groups,
                      -1, -1);
     return constrained_to(builder, rows, MODEL_AXIS_BATCH, MODEL_AXIS_LENGTH, MODEL_AXIS_EMBED, MODEL_NO_AXIS);

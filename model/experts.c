@@ -81,41 +81,64 @@ enum model_padding model_padding_of(const int64_t *sizes, enum model_stack_kind 
     return tokens % rows ? MODEL_PADS_BATCH : MODEL_PADS_LENGTH;
 }
 
-/* group_tokens and capacity follow the groups in enum model_size. */
-static enum base_status size_stack(const struct model_config *config, const struct model_expert_plan *plan,
-                                   enum model_stack_kind stack, int64_t *sizes, struct base_error *error)
+/* Tokens that are routed together, and where their sizes go: groups, tokens of a group, capacity. */
+struct routed {
+    int64_t rows, length, *sizes;
+    bool experts_choose, pads;
+};
+
+static enum base_status size_groups(const struct model_config *config, const struct model_expert_plan *plan,
+                                    const struct routed *routed, struct base_error *error)
 {
-    const bool encoder = stack == MODEL_ENCODER_STACK;
     const struct model_experts *e = &config->experts;
-    int64_t rows = sizes[MODEL_BATCH], length = sizes[encoder ? MODEL_INPUTS_LENGTH : MODEL_TARGETS_LENGTH],
-            replicas = plan->device_count / (plan->expert_partitions * plan->model_partitions);
+    int64_t replicas = plan->device_count / (plan->expert_partitions * plan->model_partitions);
     int64_t partitions = (replicas > 1 ? replicas : 1) * e->count, tokens;
-    model_expert_padding(rows, length, partitions, &tokens);
-    int64_t groups = model_expert_groups(tokens, e->group_size, partitions);
-    int64_t *out = &sizes[encoder ? MODEL_ENCODER_GROUPS : MODEL_DECODER_GROUPS];
-    bool expert_choice = encoder && e->router == MODEL_EXPERTS_CHOOSE_MASKED;
+    if (model_expert_padding(routed->rows, routed->length, partitions, &tokens) && !routed->pads)
+        return base_fail(error, BASE_INPUT,
+                         "batch_size: a decode step's %lld tokens do not divide by %lld, the replicas of the experts "
+                         "times the experts: Flaxformer pads them, which is predicted, not run; use a multiple",
+                         (long long)routed->rows, (long long)partitions);
+    int64_t groups = model_expert_groups(tokens, e->group_size, partitions), *out = routed->sizes;
     out[0] = groups;
     out[1] = tokens / groups;
     out[2] = capacity_of(e, plan->evaluates ? e->eval_capacity_factor : e->capacity_factor, out[1]);
-    if (expert_choice && out[2] > out[1])
+    if (routed->experts_choose && out[2] > out[1])
         return base_fail(error, BASE_INPUT,
                          "model: capacity_factor: an expert would choose %lld tokens of a group of %lld; top_k refuses",
                          (long long)out[2], (long long)out[1]);
     return BASE_OK;
 }
 
-/* Each sequence is a group, or each sender's part of one. Its tokens are spread evenly, but for an imbalance; or each
- * may go to each expert. */
+static enum base_status size_stack(const struct model_config *config, const struct model_expert_plan *plan,
+                                   enum model_stack_kind stack, int64_t *sizes, struct base_error *error)
+{
+    const bool encoder = stack == MODEL_ENCODER_STACK;
+    const struct routed whole = {.rows = sizes[MODEL_BATCH],
+                                 .length = sizes[encoder ? MODEL_INPUTS_LENGTH : MODEL_TARGETS_LENGTH],
+                                 .sizes = &sizes[encoder ? MODEL_ENCODER_GROUPS : MODEL_DECODER_GROUPS],
+                                 .experts_choose = encoder && config->experts.router == MODEL_EXPERTS_CHOOSE_MASKED,
+                                 .pads = true},
+                        decoded = {.rows = plan->decoded_rows,
+                                   .length = 1,
+                                   .sizes = &sizes[MODEL_DECODED_GROUPS],
+                                   .pads = !plan->runs};
+    if (plan->reads_whole) BASE_TRY(size_groups(config, plan, &whole, error));
+    return encoder || !plan->decoded_rows ? BASE_OK : size_groups(config, plan, &decoded, error);
+}
+
+/* Each sequence is a group, or each sender's part of one; and each decoded token. Tokens are spread evenly, but for an
+ * imbalance; or each may go to each expert. */
 static void size_sorted(const struct model_config *config, const struct model_expert_plan *plan, int64_t *sizes)
 {
     const struct model_experts *e = &config->experts;
     const int64_t length = (sizes[MODEL_TARGETS_LENGTH] + plan->senders - 1) / plan->senders;
     const double rows =
-        plan->worst_case ? (double)length : plan->imbalance * (double)(length * e->selected) / (double)e->count;
+        plan->runs ? (double)length : plan->imbalance * (double)(length * e->selected) / (double)e->count;
     sizes[MODEL_EXPERT_PARTITIONS] = plan->expert_partitions;
     sizes[MODEL_DECODER_GROUPS] = sizes[MODEL_BATCH] * plan->senders;
     sizes[MODEL_DECODER_GROUP_TOKENS] = length;
     sizes[MODEL_DECODER_CAPACITY] = (int64_t)ceil(rows - 1e-9);
+    sizes[MODEL_DECODED_GROUPS] = plan->decoded_rows;
 }
 
 enum base_status model_expert_sizes(const struct model_config *config, const struct model_expert_plan *plan,

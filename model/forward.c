@@ -112,7 +112,7 @@ static int layer_position_bias(struct builder *builder)
 }
 
 /* x + sublayer(model_builder_norm(x)) for each sublayer; a parallel block has one norm for both. */
-static int layer(struct builder *builder, const struct stack *stack, int x, bool sparse)
+static int layer(struct builder *builder, const struct stack *stack, int x, bool sparse, bool is_last)
 {
     bool decoder = stack->decoder, scanned = builder->config->scan_layers;
     const bool decodes = decoder && builder->letters_from;
@@ -127,7 +127,8 @@ static int layer(struct builder *builder, const struct stack *stack, int x, bool
                                      .key_tokens = stack->tokens,
                                      .relpos = relpos,
                                      .causal = decoder,
-                                     .to_itself = true};
+                                     .to_itself = true,
+                                     .is_last = is_last};
     int normed =
         entering(builder, decoder ? "pre_self_attention_layer_norm" : "pre_attention_layer_norm", x, stack->query);
     self.query_source = self.key_source = normed;
@@ -172,7 +173,7 @@ static int block_of_layers(struct builder *builder, const struct stack *stack, i
             first = stack->decoder ? builder->config->experts.first_dense_layers : 0;
     for (int64_t i = 0; i < count; i++) {
         if (count > 1) builder->scope = base_print(builder->arena, "%s/subblock_%d", scope, (int)i);
-        x = layer(builder, stack, x, model_is_sparse(builder->config, which, first + i));
+        x = layer(builder, stack, x, model_is_sparse(builder->config, which, first + i), i + 1 == count);
     }
     builder->scope = scope;
     return x;
@@ -195,7 +196,7 @@ static int run_layers(struct builder *builder, const struct stack *stack, enum l
     int in = model_builder_tensor(builder, model_builder_name(builder, "input"), labels, builder->stream,
                                   MODEL_ACTIVATION, MODEL_ROLE_LAYER_INPUT);
     constrained_if_scanned(builder, builder_saved_as(builder, MODEL_SAVED_LAYER_INPUT, in));
-    int out = looped == THE_LAYERS ? block_of_layers(builder, stack, in) : layer(builder, stack, in, false);
+    int out = looped == THE_LAYERS ? block_of_layers(builder, stack, in) : layer(builder, stack, in, false, false);
     builder->not_in_last = false;
     builder->block = outer;
     builder->layers = MODEL_ONE;
@@ -402,6 +403,9 @@ int model_builder_encode(struct builder *builder, int table, int tokens)
 int model_builder_decode(struct builder *builder, int table, const struct builder_decoder *decoder)
 {
     builder->scope = "decoder";
+    if (builder->config->experts.count)
+        model_builder_begin_stack(builder, builder->letters_from ? -1 : decoder->tokens, BUILDER_TARGETS,
+                                  MODEL_DECODER_STACK);
     int x = add_learned_positions(builder,
                                   norm_embedding(builder, embed(builder, table, decoder->tokens, BUILDER_TARGETS)));
     struct stack stack = {"decoder",     BUILDER_TARGETS,  BUILDER_TARGET_KEYS,     MODEL_DECODER_LAYERS, true,

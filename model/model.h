@@ -74,9 +74,6 @@ struct model_options {
     int parameter_count;
 };
 
-/* The key that prevents the model from being run here, or decoded; NULL: none (program.c). */
-enum model_use { MODEL_RUN_HERE, MODEL_DECODED };
-const char *model_without_program(const struct model_config *config, enum model_use use);
 void model_program_build(struct base_arena *arena, const struct model_config *config,
                          const struct model_options *options, struct model_program *out);
 /* Fills sizes[MODEL_SIZE_COUNT]; batch, lengths and microbatches come from the plan. */
@@ -103,13 +100,15 @@ const struct model_parameter *model_adapters(struct base_arena *arena, const str
 struct model_expert_plan {
     int64_t device_count, model_partitions /* devices of one copy of the dense model */, expert_partitions;
     bool sorts_tokens;
-    int64_t senders;  /* devices that each send a part of a sequence to its experts; where tokens are sorted */
-    double imbalance; /* rows of the busiest device's experts over those of the mean */
-    bool worst_case;  /* each expert has rows for all tokens of a group, as a run needs, which drops none */
-    bool evaluates;   /* the capacity is that without dropout */
+    int64_t senders;      /* devices that each send a part of a sequence to its experts; where tokens are sorted */
+    double imbalance;     /* rows of the busiest device's experts over those of the mean */
+    bool runs;            /* each expert has rows for all tokens of a group: none is dropped */
+    bool evaluates;       /* the capacity is that without dropout */
+    bool reads_whole;     /* sequences, or prompts */
+    int64_t decoded_rows; /* with a token each; 0: nothing is decoded */
 };
-/* Groups, tokens and capacities, into sizes that model_sizes filled. BASE_INPUT: values that Flaxformer
- * refuses. */
+/* Groups, tokens and capacities, into sizes that model_sizes filled. BASE_INPUT: values that Flaxformer refuses, and
+ * a run's decode steps that it would pad. */
 enum base_status model_expert_sizes(const struct model_config *config, const struct model_expert_plan *plan,
                                     int64_t *sizes, struct base_error *error);
 /* Zeros that Flaxformer adds to a stack's tokens, so that they divide by the experts' partitions: at the end of each

@@ -105,10 +105,16 @@ static int complex_cast(struct builder *builder, const char *name, int x, const 
     return cast;
 }
 
-void model_builder_rotated(struct builder *builder, int64_t elements)
+int model_builder_turned(struct builder *builder, const char *name, int x, const char *rows, enum model_dtype dtype,
+                         int64_t elements)
 {
+    const bool decodes = model_builder_get(builder, x)->dims[1] == MODEL_ONE; /* one token per row */
+    const int turned = builder_apply(builder, MODEL_MAP, MODEL_ROTARY, base_print(builder->arena, "%s rotary", name),
+                                     base_print(builder->arena, "%s%s->%s", rows, decodes ? ",b" : "", rows), dtype,
+                                     MODEL_ROLE_FUSED, x, decodes ? builder->cache->index : -1);
     builder_last_op(builder)->rotated = elements;
     if (builder->config->rope_local_theta > 0 || builder->config->no_rope_every) builder_window(builder);
+    return turned;
 }
 
 int model_builder_placed(struct builder *builder, const char *name, int x, const char *rows)
@@ -125,13 +131,8 @@ int model_builder_placed(struct builder *builder, const char *name, int x, const
     const char *rotary = base_print(builder->arena, "%s rotary", name);
     const bool complex = builder_has(builder, MODEL_TRAIT_COMPLEX_ROTARY) && builder->dtype != MODEL_FLOAT32;
     if (complex) x = complex_cast(builder, base_print(builder->arena, "%s operand", rotary), x, rows, MODEL_FLOAT32);
-    const bool decodes = model_builder_get(builder, x)->dims[1] == MODEL_ONE; /* one token per row */
-    x = builder_apply(builder, MODEL_MAP, MODEL_ROTARY, rotary,
-                      base_print(builder->arena, "%s%s->%s", rows, decodes ? ",b" : "", rows),
-                      complex ? MODEL_FLOAT32 : builder->dtype, MODEL_ROLE_FUSED, x,
-                      decodes ? builder->cache->index : -1);
+    x = model_builder_turned(builder, name, x, rows, complex ? MODEL_FLOAT32 : builder->dtype, config->rotary_dim);
     builder_last_op(builder)->apart = complex;
-    model_builder_rotated(builder, config->rotary_dim);
     return complex ? complex_cast(builder, base_print(builder->arena, "%s result", rotary), x, rows, builder->dtype)
                    : x;
 }

@@ -3,19 +3,6 @@
 
 #include <string.h>
 
-const char *model_without_program(const struct model_config *config, enum model_use use)
-{
-    if (config->latent.key_value_rank && use == MODEL_DECODED) return "kv_lora_rank";
-    if (config->attention_sinks && use == MODEL_DECODED) return "attention_sinks";
-    if (config->experts.shared_mlp_dim && use == MODEL_DECODED) return "shared_expert_mlp_dim";
-    if (config->experts.first_dense_layers && use == MODEL_DECODED) return "first_dense_layers";
-    const bool caps = config->attention_softcap > 0 || config->logits_softcap > 0;
-    if (caps && use == MODEL_DECODED) return "attention_softcap and logits_softcap";
-    if (config->position_encoding == MODEL_POSITION_ALIBI && use == MODEL_DECODED) return "position_encoding alibi";
-    return use == MODEL_DECODED && config->scan_layers && config->experts.count ? "num_experts of scanned layers"
-                                                                                : NULL;
-}
-
 void model_program_build(struct base_arena *arena, const struct model_config *config,
                          const struct model_options *options, struct model_program *out)
 {

@@ -1,5 +1,5 @@
-"""Writes tests/data/transformers_steps.json: loss and gradient norm of tiny models of Hugging Face's transformers; and
-transformers_fine_tunes.json: those of some steps that train LoRA adapters of theirs.
+"""Writes tests/data/transformers_steps.json: loss and gradient norm of tiny models of Hugging Face's transformers, and
+what they decode; and transformers_fine_tunes.json: those of some steps that train LoRA adapters of theirs.
 
 Each model has seeded weights, which the test makes again: see value(). The batch is that of the test's batches.jsonl.
   python3 scripts/transformers_vectors.py tests/data [FAMILY…]   (with PyPI's torch and transformers)
@@ -427,13 +427,36 @@ def loss_of(model):
     return torch.nn.functional.cross_entropy(logits.reshape(-1, VOCAB), targets.reshape(-1))
 
 
+def decoded(model):
+    """Tokens that follow prompts of several lengths, each the most probable one, by way of transformers' cache; and for
+    each row the sum of their log-probabilities."""
+    tokens = (numpy.floor((number("prompts", ROWS * LENGTH) + 1) / 2 * (VOCAB - 1)) + 1).astype(int).reshape(ROWS, LENGTH)
+    tokens[:, 0] = 0
+    rows, sums = [], []
+    for row in range(ROWS):
+        fed, cache, made, log_prob = torch.tensor(tokens[None, row, : 2 + row]), None, [], 0.0
+        while len(made) < LENGTH - 1 - row:
+            seen = torch.ones(1, 2 + row + len(made), dtype=int)
+            out = model(input_ids=fed, attention_mask=seen, past_key_values=cache, use_cache=True)
+            cache, chosen = out.past_key_values, torch.log_softmax(out.logits[0, -1].double(), -1).max(-1)
+            log_prob += chosen.values.item()
+            made.append(chosen.indices.item())
+            fed = chosen.indices.reshape(1, 1)
+        rows.append(made)
+        sums.append(log_prob)
+    return rows, sums
+
+
 def step(family):
     model, _, said = loaded(family)
+    with torch.no_grad():
+        rows, sums = decoded(model)
     loss = loss_of(model)
     loss.backward()
     squares = {key: float((p.grad.double() ** 2).sum()) for key, p in model.named_parameters()}
     assert all(square > 0 for square in squares.values()), squares
-    return {"family": family, "config": said, "loss": loss.item(), "gradient_norm": sum(squares.values()) ** 0.5}
+    return {"family": family, "config": said, "loss": loss.item(), "gradient_norm": sum(squares.values()) ** 0.5,
+            "decoded": rows, "log_probs": sums}
 
 
 KEPT = ("model_type", "tie_word_embeddings", "hidden_act", "hidden_activation", "activation_function", "rms_norm_eps",

@@ -1,5 +1,6 @@
 /* Families of decoders as they run: a step of a tiny model of each is that of Hugging Face's transformers
  * (scripts/transformers_vectors.py), on one device and on several. */
+#include "exec/infer_arrays.h"
 #include "exec/kernels.h"
 #include "tests/rig.h"
 
@@ -169,6 +170,168 @@ static void heads_add_up_before_they_are_rounded(struct base_arena *arena)
     sim_cache_free(rig.cache);
 }
 
+/* ---- decoded token by token ---- */
+
+enum { ROWS = 8, LENGTH = 16, VOCAB = 96 };
+
+/* Logits of each row at each position before a cap, from the step of its decoding, or from a pass over whole sequences.
+ */
+struct logits {
+    int32_t prompts[ROWS]; /* tokens behind the first */
+    int64_t round;
+    float at[ROWS][LENGTH][VOCAB];
+};
+
+static void see_prompts(void *where, const float *values, int64_t count)
+{
+    memcpy(((struct logits *)where)->prompts, values, (size_t)count * sizeof(int32_t));
+}
+
+static void see_step(void *where, const float *values, int64_t count)
+{
+    struct logits *l = where;
+    assert_int_equal(count, ROWS * VOCAB);
+    for (int row = 0; row < ROWS; row++)
+        if (l->prompts[row] + l->round < LENGTH)
+            memcpy(l->at[row][l->prompts[row] + l->round], values + row * VOCAB, VOCAB * sizeof *values);
+    l->round++;
+}
+
+static void see_whole(void *where, const float *values, int64_t count)
+{
+    assert_int_equal(count, ROWS * LENGTH * VOCAB);
+    memcpy(((struct logits *)where)->at, values, (size_t)count * sizeof *values);
+}
+
+static void see_tokens(void *where, const float *values, int64_t count)
+{
+    memcpy(where, values, (size_t)count * sizeof *values);
+}
+
+/* Runs a step of the model with the weights of the script; NULL: its logits are watched. */
+static void run_once(struct base_arena *arena, const struct base_json *row, const struct split *split,
+                     enum model_step step, const struct exec_batch *batch, struct exec_watch *watch,
+                     const char *const *watched)
+{
+    struct sim_plan_text text = plan_of(arena, row, split, NULL);
+    struct base_error error;
+    struct rig rig = {.cache = sim_cache_new(arena)};
+    if (model_infers(step)) {
+        text.values[SIM_OPTIMIZER] = text.values[SIM_Z_LOSS] = NULL;
+        text.values[SIM_EOS_ID] = "-1";
+    }
+    assert_ok(sim_plan_check(rig.cache, arena, &text, step, SIM_AS_EXECUTED, &rig.plan, &error), &error);
+    assert_ok(sim_executable_program(rig.cache, arena, &rig.plan, &rig.program, &error), &error);
+    assert_ok(exec_machine_begin(arena, &rig.program, &rig.plan, &rig.machine, &error), &error);
+    exec_arrays(arena, &rig.machine, &rig.arrays, &rig.array_count);
+    set_weights(arena, &rig);
+    for (int i = 0; i < watch->count; i++) {
+        const char *logits = rig.plan.config->logits_via_embedding ? "decoder/logits" : "decoder/logits_dense";
+        watch->watched[i].tensor = exec_tensor_named(&rig.machine, watched[i] ? watched[i] : logits);
+    }
+    rig.machine.watch = watch;
+    exec_feed(&rig.machine, batch);
+    exec_step(&rig.machine);
+    sim_cache_free(rig.cache);
+}
+
+/* Tokens of the batch after a first one; of row r so many of them are a prompt. */
+static void decode(struct base_arena *arena, const struct base_json *row, const struct split *split,
+                   const struct exec_batch *prompts, struct logits *out, int32_t *answers)
+{
+    static const char *const watched[] = {"decode/prompt length", NULL, "decodes"};
+    struct exec_watch watch = {.count = 3,
+                               .watched = {{-1, see_prompts, out}, {-1, see_step, out}, {-1, see_tokens, answers}}};
+    run_once(arena, row, split, MODEL_STEP_GENERATE, prompts, &watch, watched);
+}
+
+static double capped(double x, const struct base_json *cap)
+{
+    return cap && cap->kind == BASE_JSON_NUMBER ? cap->number * tanh(x / cap->number) : x;
+}
+
+static double log_prob(const float *logits, int token, const struct base_json *cap)
+{
+    double sum = 0;
+    for (int v = 0; v < VOCAB; v++) sum += exp(capped((double)logits[v], cap) - capped((double)logits[token], cap));
+    return -log(sum);
+}
+
+/* Tokens of transformers, decoded by way of its cache, and their log-probabilities. */
+static void check_answers(const struct base_json *row, const struct logits *logits, int32_t answers[][LENGTH])
+{
+    const struct base_json *tokens = base_json_get(row, "decoded")->child,
+                           *sum = base_json_get(row, "log_probs")->child,
+                           *cap = base_json_get(base_json_get(row, "config"), "final_logit_softcapping");
+    for (int r = 0; r < ROWS; r++, tokens = tokens->next, sum = sum->next) {
+        const struct base_json *token = tokens->child;
+        double made = 0;
+        assert_int_equal(tokens->count, LENGTH - 1 - r);
+        for (int i = 0; i < tokens->count; i++, token = token->next) {
+            assert_int_equal(answers[r][i], (int)token->number);
+            made += log_prob(logits->at[r][1 + r + i], answers[r][i], cap);
+        }
+        assert_near(made, sum->number, 1e-5);
+    }
+}
+
+/* A prompt's pass into the cache and decode steps from it, in whatever form the family's attention has there, give each
+ * position the logits that a pass of training gives it; and the tokens that transformers decodes. */
+static void check_decoding(struct base_arena *arena, const struct base_json *row, const struct split *split)
+{
+    static const char *const watched[] = {NULL};
+    struct logits *stepwise = base_new(arena, struct logits, 1), *whole = base_new(arena, struct logits, 1);
+    int32_t answers[ROWS][LENGTH], inputs[ROWS][LENGTH], marks[ROWS][LENGTH], ones[ROWS][LENGTH];
+    for (int r = 0; r < ROWS; r++)
+        for (int t = 0; t < LENGTH; t++) {
+            inputs[r][t] = t ? 1 + (int)((number(seed_of("prompts"), r * LENGTH + t) + 1) / 2 * (VOCAB - 1)) : 0;
+            marks[r][t] = t < 2 + r, ones[r][t] = 1;
+        }
+    const struct exec_batch prompts = {.rows = ROWS,
+                                       .tokens = {[EXEC_DECODER_INPUT] = *inputs, [EXEC_CAUSAL_ATTENTION] = *marks}};
+    decode(arena, row, split, &prompts, stepwise, *answers);
+    check_answers(row, stepwise, answers);
+    for (int r = 0; r < ROWS; r++) {
+        const int next = stepwise->prompts[r] + 1;
+        assert_int_equal(next, 2 + r);
+        memcpy(inputs[r] + next, answers[r], (size_t)(LENGTH - next) * sizeof **answers);
+    }
+    struct exec_watch watch = {.count = 1, .watched = {{-1, see_whole, whole}}};
+    const struct exec_batch sequences = {
+        .rows = ROWS,
+        .tokens = {[EXEC_DECODER_INPUT] = *inputs, [EXEC_DECODER_TARGET] = *ones, [EXEC_LOSS_WEIGHTS] = *ones}};
+    run_once(arena, row, &one_device, MODEL_STEP_TRAIN, &sequences, &watch, watched);
+    for (int r = 0; r < ROWS; r++)
+        for (int t = stepwise->prompts[r]; t < LENGTH; t++)
+            for (int v = 0; v < VOCAB; v++)
+                if (!(fabsf(stepwise->at[r][t][v] - whole->at[r][t][v]) <= 1e-5F))
+                    fail_msg("row %d, position %d, token %d: %.9g, in the pass of training %.9g", r, t, v,
+                             (double)stepwise->at[r][t][v], (double)whole->at[r][t][v]);
+}
+
+static void families_decode_as_they_are_trained(struct base_arena *arena)
+{
+    static const struct split splits[] = {
+        {"local:1", "1,1", "standard:1,1", NULL, NULL, NULL, NULL},
+        {"local:4", "1,2", "standard:2,2", NULL, NULL, NULL, NULL},
+        {"local:4", "1,1", "zero3", NULL, NULL, NULL, NULL},
+        {"local:4", "1,2", "standard:1,1", "4", NULL, NULL, NULL},
+    };
+    for (const struct base_json *row = test_read_json(arena, "transformers_steps.json")->child; row; row = row->next) {
+        struct base_arena own = {.exhausted = arena->exhausted};
+        TEST_ROW("%s", base_json_get(row, "family")->string);
+        const struct base_json *config = base_json_get(row, "config");
+        for (int i = 0; i < BASE_COUNT(splits); i++) {
+            if (base_json_get(config, "multi_query") && !strcmp(splits[i].submesh, "1,2")) continue;
+            if (splits[i].experts && !base_json_get(config, "num_experts_per_tok")) continue;
+            TEST_ROW("%s on %s, %s, %s", base_json_get(row, "family")->string, splits[i].topology, splits[i].submesh,
+                     splits[i].rules);
+            check_decoding(&own, row, &splits[i]);
+        }
+        base_arena_free(&own);
+    }
+}
+
 /* ---- on several devices ---- */
 
 enum { STEPS = 2 };
@@ -290,9 +453,10 @@ static void none_is_dropped_unsaid(struct base_arena *arena)
 }
 
 static const struct test tests[] = {
-    TEST(steps_are_those_of_transformers),    TEST(heads_add_up_before_they_are_rounded),
-    TEST(families_lose_the_same_on_any_mesh), TEST(adapters_train_as_those_of_transformers),
-    TEST(adapters_lose_the_same_on_any_mesh), TEST(none_is_dropped_unsaid),
+    TEST(steps_are_those_of_transformers),     TEST(heads_add_up_before_they_are_rounded),
+    TEST(families_lose_the_same_on_any_mesh),  TEST(adapters_train_as_those_of_transformers),
+    TEST(adapters_lose_the_same_on_any_mesh),  TEST(none_is_dropped_unsaid),
+    TEST(families_decode_as_they_are_trained),
 };
 
 int main(int argument_count, char **arguments)

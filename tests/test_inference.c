@@ -150,6 +150,11 @@ static void answers_are_those_of_t5x(struct base_arena *arena)
     "decoder_only:vocab_size=384,emb_dim=16,num_heads=4,head_dim=8,mlp_dim=32,num_layers=2,mlp_activations=gelu,"      \
     "logits_via_embedding=1"
 
+#define LATENT                                                                                                         \
+    "scalable_decoder_only:vocab_size=384,emb_dim=16,num_heads=4,head_dim=8,mlp_dim=32,num_layers=3,"                  \
+    "mlp_activations=silu+linear,position_encoding=rotary,kv_lora_rank=8,qk_rope_head_dim=4,v_head_dim=4,"             \
+    "first_dense_layers=1,num_experts=4,num_selected_experts=2,shared_expert_mlp_dim=16,attention_sinks=1"
+
 static const char *text_file(struct base_arena *arena, const char *text)
 {
     const char *path = base_print(arena, "/tmp/meshwright_inference_%ld.tsv", (long)getpid());
@@ -182,7 +187,7 @@ static void decodes_are_equal_at_every_batch_and_mesh(struct base_arena *arena)
 {
     static const char *const batches[] = {"1", "2", "4", "8"},
                              *const functions[] = {"beam_search", "temperature_sample"},
-                             *const models[] = {TALKER, PROMPTED};
+                             *const models[] = {TALKER, PROMPTED, LATENT};
     for (int m = 0; m < BASE_COUNT(models) * BASE_COUNT(functions); m++) {
         const char *path = text_file(arena, m / 2 ? even_prompts : eight_lines);
         struct base_arena first = {.exhausted = arena->exhausted};

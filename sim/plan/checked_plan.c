@@ -194,18 +194,6 @@ static enum base_status check_pipeline(const struct sim_plan_text *text, const s
     return BASE_OK;
 }
 
-/* Any model's training step can be predicted; execution and decoding must support each of its operations. */
-static enum base_status check_use(const struct sim_plan *plan, struct base_error *error)
-{
-    const bool decodes = model_infers(plan->options.step);
-    const char *lacking = decodes || sim_is_executed(plan)
-                              ? model_without_program(plan->config, decodes ? MODEL_DECODED : MODEL_RUN_HERE)
-                              : NULL;
-    if (!lacking) return BASE_OK;
-    return base_fail(error, BASE_INPUT, "model: %s: only its training steps are predicted; %s is not modelled", lacking,
-                     decodes ? "inference" : "a run on this machine");
-}
-
 /* Expert parallelism over the data axis: its size must divide the axis and the experts. */
 static enum base_status check_expert_parallel(const struct sim_plan *plan, struct base_error *error)
 {
@@ -335,7 +323,9 @@ enum base_status sim_plan_check_whole(struct base_arena *arena, const struct sim
     if (rings) BASE_TRY(sim_plan_check_ring(plan, error));
     if (plan->options.exchanges_heads) BASE_TRY(sim_plan_check_exchanged_heads(plan, error));
     plan->options.sequence_pieces = sim_plan_sequence_pieces(plan);
-    BASE_TRY(check_use(plan, error));
+    if (model_infers(plan->options.step) && plan->mtp_layers)
+        return base_fail(error, BASE_INPUT,
+                         "mtp_layers: are those of training's further losses; inference has none: use 0");
     BASE_TRY(check_expert_parallel(plan, error));
     BASE_TRY(check_experts(plan, error));
     BASE_TRY(sim_plan_check_saved_layers(plan, error));

@@ -46,6 +46,7 @@ bool sim_sends_parts(const struct sim_plan *plan)
 
 enum base_status sim_size_plan(const struct sim_plan *plan, int64_t *sizes, struct base_error *error)
 {
+    const bool decodes = plan->options.step == MODEL_STEP_DECODE || plan->options.step == MODEL_STEP_GENERATE;
     const struct model_expert_plan experts = {
         .device_count = plan->placement->stage_devices,
         .model_partitions = model_partitions_of(plan),
@@ -54,8 +55,10 @@ enum base_status sim_size_plan(const struct sim_plan *plan, int64_t *sizes, stru
         .senders = (sim_experts_beyond_axis(plan) ? model_partitions_of(plan) : 1) *
                    (sim_sends_parts(plan) ? plan->context_parallel : 1),
         .imbalance = plan->moe_imbalance > 1 ? plan->moe_imbalance : 1,
-        .worst_case = plan->options.places_rows,
-        .evaluates = plan->options.step == MODEL_STEP_FORWARD || plan->options.step == MODEL_STEP_EVALUATE};
+        .runs = sim_is_executed(plan),
+        .evaluates = plan->options.step >= MODEL_STEP_FORWARD,
+        .reads_whole = plan->options.step != MODEL_STEP_DECODE,
+        .decoded_rows = decodes ? plan->batch_size * plan->decoding.num_decodes : 0};
     model_sizes(plan->config, plan->batch_size, plan->num_microbatches, plan->inputs_length, plan->targets_length,
                 sizes);
     model_pad_vocabulary(sim_vocabulary_multiple(plan), sizes);
