@@ -36,8 +36,8 @@ static bool find_set(struct base_arena *arena, const char *name, struct model_ru
     if (!strcmp(name, "standard")) name = "standard:1,1";
     if (!strcmp(name, "standard_moe")) name = "standard_moe:2,1";
     while (row < sets->row_count && strcmp(base_table_value(sets, row, "name"), name) != 0) row++;
-    const char *text = base_table_value(sets, row, "rules");
     if (row == sets->row_count) return false;
+    const char *text = base_table_value(sets, row, "rules");
     struct model_rule *rules = base_new(arena, struct model_rule, strlen(text) / 2 + 1);
     for (const char *at = text; *at; at += strspn(at, " ")) {
         const size_t length = strcspn(at, " ");
