@@ -100,8 +100,9 @@ static void put_largest_collectives(const struct reports_prediction *r, struct b
 /* The attempts, if there is no change. */
 static const char no_change[] =
     "no change we tried fits: microbatches, remat, the optimizer, its partitioning, rules, the mesh, stages, "
-    "offloading and the software's defaults, one to six of them at once, here and on eight larger topologies; a "
-    "batch down to a 32nd; `meshwright tune` searches all of them together";
+    "offloading and the software's defaults, one to six of them at once, here and on those of the next eight larger "
+    "topologies whose devices could share the least peak found here; a batch down to a 32nd; `meshwright tune` "
+    "searches all of them together";
 
 static void put_change(const struct sim_change *c, int width, struct base_text *out)
 {

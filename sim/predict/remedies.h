@@ -23,7 +23,7 @@ struct sim_remedy_trial {
     const char *batch;    /* on it: the plan's batch per device; or NULL */
     double parameter_count;
     double least_peak_bytes; /* of all tries on the plan's own topology */
-    const char *already; /* the difference of the text from the plan, in words; or NULL */
+    const char *already;     /* the difference of the text from the plan, in words; or NULL */
     struct sim_remedy *atoms;
     int atom_count;
     struct sim_change *found;
