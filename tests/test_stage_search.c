@@ -630,7 +630,7 @@ static void layers_of_random_plans_equal_brute_force(struct base_arena *arena)
 /* Prices drawn at random, some options of which are not allowed: their list is what trying all of them gives. */
 static void lists_of_layers_are_whole(struct base_arena *arena)
 {
-    enum { STAGES = 4, MOST = 5, ROWS = 2 * STAGES, OPTIONS = STAGES * MOST, LAYERS = 11, ROOM = 600 };
+    enum { STAGES = 4, MOST = 5, ROWS = STAGES, OPTIONS = STAGES * MOST, LAYERS = 11, ROOM = 600 };
     uint64_t drawn = 20261123;
     for (int trial = 0; trial < 200; trial++) {
         double values[ROWS + 1][OPTIONS], least = INFINITY;
@@ -645,13 +645,8 @@ static void lists_of_layers_are_whole(struct base_arena *arena)
                 allowed[i] = i % 7 != trial % 7;
             }
         for (int r = 0; r < ROWS; r++) rows[r] = values[r];
-        const struct tuner_layer_program program = {.stages = STAGES,
-                                                    .most = MOST,
-                                                    .rows = ROWS,
-                                                    .layers = LAYERS,
-                                                    .allowed = allowed,
-                                                    .row = rows,
-                                                    .last = values[ROWS]};
+        const struct tuner_layer_program program = {
+            .stages = STAGES, .most = MOST, .layers = LAYERS, .allowed = allowed, .row = rows, .last = values[ROWS]};
         struct tuner_layer_list *list = tuner_layer_list_new(arena, &program);
         const double limit = 18 + trial % 5;
         for (int all = 0; all < MOST * MOST * MOST * MOST; all++) {

@@ -1,5 +1,5 @@
 /* Explains the answer: how two plans differ, what each choice costs alone, and what would have to change. */
-#include "tuner/tuner.h"
+#include "tuner/space.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -138,88 +138,43 @@ int tuner_needs(const struct sim_prediction *better, const struct sim_prediction
 
 /* ---- what each choice costs by itself ---- */
 
-static int find_group(const struct tuner_space *space, struct tuner_group wanted)
+static bool is_same(const char *a, const char *b)
 {
-    for (int g = 0; g < space->group_count; g++) {
-        const struct tuner_group *group = &space->groups[g];
-        if (group->variant == wanted.variant && group->batch == wanted.batch && group->shape == wanted.shape &&
-            group->rules == wanted.rules)
-            return g;
-    }
-    return -1;
+    return a == b || (a && b && !strcmp(a, b));
 }
 
-/* Number of variants between neighbouring values of the dimension. */
-static int stride_of(const struct tuner_space *space, enum tuner_dimension d)
+static enum base_status predict_other(const struct tuner_space *space, const struct sim_plan_text *text,
+                                      struct tuner_alternative *out, struct base_error *error)
 {
-    int stride = 1;
-    for (int i = (int)d + 1; i < TUNER_BATCH; i++) stride *= space->values[i].count;
-    return stride;
-}
-
-static int same_text(const struct tuner_values *values, const char *text)
-{
-    for (int i = 0; i < values->count; i++)
-        if (!strcmp(values->values[i], text)) return i;
-    return -1;
-}
-
-/* The plan with another value of one dimension; group -1: none exists. *same: it is the plan itself. */
-static struct tuner_plan with_value(const struct tuner_space *space, struct tuner_plan plan, enum tuner_dimension d,
-                                    int value, bool *same)
-{
-    struct tuner_group group = space->groups[plan.group];
-    struct tuner_plan other = plan;
-    const char *microbatches = space->microbatches[group.batch].values[plan.microbatches];
-    if (d < TUNER_BATCH) {
-        int stride = stride_of(space, d), now = group.variant / stride % space->values[d].count;
-        *same = now == value && !(d == TUNER_REMAT && plan.saved);
-        group.variant += (value - now) * stride;
-        if (d == TUNER_REMAT) other.saved = 0;
-    } else if (d == TUNER_BATCH) {
-        *same = group.batch == value;
-        group.batch = value;
-    } else if (d == TUNER_RULES) {
-        *same = group.rules == value;
-        group.rules = value;
-    } else if (d == TUNER_SUBMESH) {
-        *same = space->shapes[group.shape].first_submesh + plan.submesh == value;
-        for (int s = 0; s < space->shape_count; s++)
-            if (value >= space->shapes[s].first_submesh &&
-                value < space->shapes[s].first_submesh + space->shapes[s].submesh_count)
-                group.shape = s;
-        other.submesh = value - space->shapes[group.shape].first_submesh;
-    } else {
-        *same = plan.microbatches == value;
-        other.microbatches = value;
-    }
-    other.group = find_group(space, group);
-    if (d == TUNER_BATCH) other.microbatches = same_text(&space->microbatches[group.batch], microbatches);
-    if (other.microbatches < 0) other.group = -1;
-    return other;
+    struct sim_plan plan;
+    struct base_error why;
+    out->refused = sim_plan_check(space->cache, space->arena, text, space->step, SIM_AS_COMPILED, &plan, &why) ||
+                   tuner_check_micro_batch(&plan, space->micro_batch, &why) || tuner_is_repetition(space, &plan);
+    if (out->refused) return BASE_OK;
+    BASE_TRY(sim_predict(space->cache, &plan, &out->prediction, NULL, error));
+    out->prediction.profile = base_copy(space->arena, out->prediction.profile);
+    return BASE_OK;
 }
 
 enum base_status tuner_sensitivity(const struct tuner_space *space, struct tuner_plan plan,
                                    struct tuner_alternative **out, int *count, struct base_error *error)
 {
     enum { MOST_VALUES = 64 };
+    const struct sim_plan_text own = tuner_plan_text(space, plan);
     struct tuner_alternative *list =
         base_new(space->arena, struct tuner_alternative, TUNER_DIMENSION_COUNT * MOST_VALUES);
     int found = 0;
     for (int d = 0; d < TUNER_PLAN_DIMENSIONS; d++) {
         const struct tuner_values *values =
             d == TUNER_MICROBATCHES ? &space->microbatches[space->groups[plan.group].batch] : &space->values[d];
-        int shown = d == TUNER_RULES && space->named_rule_count ? space->named_rule_count : values->count;
+        const int shown = d == TUNER_RULES && space->named_rule_count ? space->named_rule_count : values->count;
         for (int v = 0; v < shown && v < MOST_VALUES && values->count > 1; v++) {
-            bool same;
-            struct tuner_plan other = with_value(space, plan, (enum tuner_dimension)d, v, &same);
-            struct tuner_alternative *a = &list[found];
-            *a = (struct tuner_alternative){.dimension = (enum tuner_dimension)d,
-                                            .value = values->values[v] ? values->values[v] : "",
-                                            .refused = other.group < 0};
-            if (same) continue;
-            if (!a->refused) BASE_TRY(tuner_predict(space, other, &a->prediction, NULL, error));
-            found++;
+            struct sim_plan_text other = own;
+            const char *value = values->values[v];
+            if (is_same(own.values[space->keys[d]], value)) continue;
+            other.values[space->keys[d]] = value;
+            list[found] = (struct tuner_alternative){.dimension = (enum tuner_dimension)d, .value = value ? value : ""};
+            BASE_TRY(predict_other(space, &other, &list[found++], error));
         }
     }
     *out = list;

@@ -21,9 +21,8 @@ enum { MOST_SEEN = 200000 /* assignments, of one list */ };
 
 struct tuner_layer_list {
     const struct tuner_layer_program *program;
-    int sums;              /* per stage */
     int first;             /* layers of the first stage that the tables below assume */
-    struct lines *lines;   /* [stage * sums + sum], like the program's rows */
+    struct lines *lines;   /* by stage, like the program's rows */
     double *rest;          /* [stage * (layers + 1) + layers before it]: the smallest largest sum from it on */
     short *found, *chosen; /* the assignments found, and the current one */
     int count, most, seen;
@@ -71,18 +70,14 @@ static struct lines lines_of(const struct tuner_layer_list *list, const double *
     return l;
 }
 
-/* A lower bound on the largest sum of a stage, given its layers and those of earlier stages. */
+/* A lower bound on the sum of a stage, given its layers and those of earlier stages. */
 static double sum_of(const struct tuner_layer_list *l, int stage, int64_t before, int layers)
 {
     const struct tuner_layer_program *p = l->program;
-    double largest = 0;
-    for (int i = 0; i < l->sums; i++) {
-        const struct lines *line = &l->lines[stage * l->sums + i];
-        largest = fmax(largest, line->before + line->slope_before * (double)before +
-                                    value_at(p, p->row[stage * l->sums + i], stage, layers) + line->behind +
-                                    line->slope_behind * (double)(p->layers - before - layers));
-    }
-    return largest * (1 - 1e-9); /* another order of summation may change the last bits */
+    const struct lines *line = &l->lines[stage];
+    const double sum = line->before + line->slope_before * (double)before + value_at(p, p->row[stage], stage, layers) +
+                       line->behind + line->slope_behind * (double)(p->layers - before - layers);
+    return sum * (1 - 1e-9); /* another order of summation may change the last bits */
 }
 
 static double *rest_at(const struct tuner_layer_list *l, int stage, int64_t before)
@@ -108,8 +103,7 @@ static bool begin_first(struct tuner_layer_list *l, int first)
     const struct tuner_layer_program *p = l->program;
     l->first = first;
     if (!is_allowed(l, 0, first)) return false;
-    for (int s = 0; s < p->stages; s++)
-        for (int i = s * l->sums; i < (s + 1) * l->sums; i++) l->lines[i] = lines_of(l, p->row[i], s);
+    for (int s = 0; s < p->stages; s++) l->lines[s] = lines_of(l, p->row[s], s);
     for (int64_t all = 0; all <= p->layers; all++) *rest_at(l, p->stages, all) = all < p->layers ? INFINITY : 0;
     for (int s = p->stages - 1; s >= 0; s--) fill_rest(l, s);
     return true;
@@ -118,8 +112,8 @@ static bool begin_first(struct tuner_layer_list *l, int first)
 struct tuner_layer_list *tuner_layer_list_new(struct base_arena *arena, const struct tuner_layer_program *p)
 {
     struct tuner_layer_list *l = base_new(arena, struct tuner_layer_list, 1);
-    *l = (struct tuner_layer_list){.program = p, .sums = p->rows / p->stages};
-    l->lines = base_new(arena, struct lines, p->rows);
+    *l = (struct tuner_layer_list){.program = p};
+    l->lines = base_new(arena, struct lines, p->stages);
     l->rest = base_new(arena, double, (p->stages + 1) * (p->layers + 1));
     l->chosen = base_new(arena, short, p->stages);
     return l;
@@ -136,7 +130,7 @@ double tuner_layer_list_least(struct tuner_layer_list *l)
 double tuner_layers_sum(const struct tuner_layer_program *p, const short *layers)
 {
     double largest = 0, last = 0;
-    for (int r = 0; r < p->rows; r++) {
+    for (int r = 0; r < p->stages; r++) {
         double sum = 0;
         for (int s = 0; s < p->stages; s++) sum += value_at(p, p->row[r], s, layers[s]);
         largest = fmax(largest, sum);

@@ -223,7 +223,7 @@ static bool has_value(const struct tuner_values *values, const char *value)
 
 /* Where nothing is propagated, a plan may equal one that is in the space: sequence parallelism shards over a model axis
  * of one device, or ZeRO shards what the rules shard, parameters included. */
-static bool is_a_repetition(const struct tuner_space *space, const struct sim_plan *plan)
+bool tuner_is_repetition(const struct tuner_space *space, const struct sim_plan *plan)
 {
     const struct topo_axes *mesh = &plan->placement->axes;
     const bool of_sequence = plan->sequence_parallel && topo_axes_product(mesh, sim_model_axis(mesh)) == 1,
@@ -264,7 +264,7 @@ static void add_group(struct tuner_space *space, struct tuner_group group)
         }
         space->groups[space->group_count].refused = refused;
     }
-    if (!accepted || is_a_repetition(space, &plan)) return;
+    if (!accepted || tuner_is_repetition(space, &plan)) return;
     space->plan_count += tuner_group_plan_count(space, space->group_count);
     space->group_count++;
 }

@@ -45,6 +45,9 @@ enum base_status tuner_software_find(struct base_arena *arena, const struct tune
 enum base_status tuner_serving_request(struct base_arena *arena, const struct tuner_request *asked,
                                        const struct tuner_request **out, struct base_error *error);
 
+/* It equals another plan of the space (space.c). */
+bool tuner_is_repetition(const struct tuner_space *space, const struct sim_plan *plan);
+
 /* Per-tensor remat (saved_space.c): adds its placeholder to the values of TUNER_REMAT. */
 enum base_status tuner_saved_open(struct tuner_space *space, const struct model_config *config,
                                   struct base_error *error);

@@ -30,18 +30,6 @@ static double busy_s(const struct table *t, int stage, const struct sim_stage_co
     return m * (c->forward_s + c->backward_s + c->waited_s) - (stage > 0 && c->waited_s > 0 ? c->send_back_s : 0);
 }
 
-enum pass { FORWARD, BACKWARD };
-
-/* Lower bounds on a step: the path forward to stage k, all work of k, and the path back to the first stage or only
- * k's own reductions. */
-static double way_and_work_s(const struct table *t, int k, enum pass pass, int stage, const struct sim_stage_cost *c)
-{
-    if (stage > k) return 0;
-    double sum = stage == k ? busy_s(t, k, c) : c->forward_s + c->send_s;
-    if (pass == BACKWARD) sum += (stage < k ? c->backward_s : 0) + (stage > 0 ? c->send_back_s : 0);
-    return sum + (pass == BACKWARD && stage == 0 ? c->reduce_s : 0) + (pass == FORWARD && stage == k ? c->reduce_s : 0);
-}
-
 /* Number of forward passes that 1F1B runs on stage k after its first backward pass. */
 static int64_t left_forward(const struct table *t, int k)
 {
@@ -49,34 +37,29 @@ static int64_t left_forward(const struct table *t, int k)
     return t->alternates && left > 0 ? left : 0;
 }
 
-/* The first microbatch through all stages and back to k, then k's remaining work, then the path back to the first
- * stage. The remaining work is the backward passes of all microbatches. In 1F1B it is forward passes, each after a
- * backward pass, and then the last microbatch through the later stages and all the way back. */
+/* If all forward passes come first: the path forward to stage k, all work of k, and the path back to the first stage.
+ */
+static double way_and_work_s(const struct table *t, int k, int stage, const struct sim_stage_cost *c)
+{
+    if (stage > k) return 0;
+    const double own_s = stage == k ? busy_s(t, k, c) : c->forward_s + c->send_s + c->backward_s;
+    return own_s + (stage > 0 ? c->send_back_s : c->reduce_s);
+}
+
+/* In 1F1B: the first microbatch through all stages and back to k, then k's remaining work, then the path back to the
+ * first stage. The remaining work is forward passes, each after a backward pass, and then the last microbatch through
+ * the later stages and all the way back; or, if no forward pass is left, the backward passes of all microbatches. */
 static double round_s(const struct table *t, int k, int stage, const struct sim_stage_cost *c)
 {
     const double left = (double)left_forward(t, k), others = (double)(t->microbatches - 1),
                  through_s = c->forward_s + c->send_s + c->backward_s + c->send_back_s;
     const bool waits = c->waited_s > 0;
     double sum = through_s + (stage == 0 ? c->reduce_s : 0);
+    if (!t->alternates) return way_and_work_s(t, k, stage, c);
     if (stage > k && left > 0) sum += through_s;
     if (stage != k) return sum;
     if (!(left > 0)) return sum + others * (c->backward_s + (waits ? c->send_back_s : 0));
     return sum + left * (c->forward_s + c->backward_s + c->waited_s) + (waits ? 0 : c->send_s);
-}
-
-/* Every stage with a single layer: embedding or head may be the slowest. */
-static double bare_s(const struct table *t, const struct sim_stage_cost *costs)
-{
-    double most = 0;
-    for (int k = 0; k < t->stages; k++) {
-        double way = 0, round = 0;
-        for (int s = 0; s < t->stages; s++) {
-            way += way_and_work_s(t, k, BACKWARD, s, &costs[s]);
-            round += round_s(t, k, s, &costs[s]);
-        }
-        most = fmax(most, fmax(way, round));
-    }
-    return most;
 }
 
 /* A stage's contribution to the mean of the lower bounds. */
@@ -85,6 +68,18 @@ static double mean_s(const struct table *t, int stage, const struct sim_stage_co
     double sum = 0;
     for (int k = 0; k < t->stages; k++) sum += round_s(t, k, stage, c);
     return sum / t->stages;
+}
+
+/* Every stage with a single layer: embedding or head may be the slowest. */
+static double bare_s(const struct table *t, const struct sim_stage_cost *costs)
+{
+    double most_s = 0;
+    for (int k = 0; k < t->stages; k++) {
+        double sum_s = 0;
+        for (int s = 0; s < t->stages; s++) sum_s += round_s(t, k, s, &costs[s]);
+        most_s = fmax(most_s, sum_s);
+    }
+    return most_s;
 }
 
 enum base_status tuner_layers_bound(struct sim_cache *cache, const struct sim_plan *plan,
@@ -160,17 +155,13 @@ static enum base_status find_costs(struct assigning *a, double below_s, struct b
     return BASE_OK;
 }
 
-enum sum { WAY_FORWARD, WAY_AND_BACK, ROUND, SUMS };
-
-static const double *row_of(struct assigning *a, enum sum kind, int k)
+/* The sum of stage k: what each stage adds to it with each number of layers. */
+static const double *row_of(struct assigning *a, int k)
 {
     const struct table *t = &a->table;
     double *row = base_new(a->arena, double, t->stages * t->most);
     for (int s = 0; s < t->stages; s++)
-        for (int n = 1; n <= t->most; n++)
-            row[s * t->most + n - 1] =
-                kind == ROUND ? round_s(t, k, s, at(t, s, n))
-                              : way_and_work_s(t, k, kind == WAY_AND_BACK ? BACKWARD : FORWARD, s, at(t, s, n));
+        for (int n = 1; n <= t->most; n++) row[s * t->most + n - 1] = round_s(t, k, s, at(t, s, n));
     return row;
 }
 
@@ -178,7 +169,7 @@ static void make_program(struct assigning *a, double below_s)
 {
     const struct table *t = &a->table;
     const int options = t->stages * t->most;
-    const double **rows = base_new(a->arena, const double *, SUMS * t->stages);
+    const double **rows = base_new(a->arena, const double *, t->stages);
     bool *allowed = base_new(a->arena, bool, options);
     double *last = base_new(a->arena, double, options);
     a->program = (struct tuner_layer_program){.stages = t->stages,
@@ -191,8 +182,7 @@ static void make_program(struct assigning *a, double below_s)
         last[i] = t->costs[i].update_s;
         allowed[i] = t->costs[i].free_bytes >= a->headroom_bytes && busy_s(t, i / t->most, &t->costs[i]) < below_s;
     }
-    for (int k = 0; k < t->stages; k++)
-        for (int kind = 0; kind < SUMS; kind++) rows[a->program.rows++] = row_of(a, (enum sum)kind, k);
+    for (int k = 0; k < t->stages; k++) rows[k] = row_of(a, k);
 }
 
 /* Predicts an assignment and keeps it if it is the best or, while none fits, the nearest to fitting. */

@@ -7,12 +7,12 @@
 enum { TUNER_MOST_OPTIONS = 20000 }; /* of all stages: pairs of a stage and its number of layers */
 
 /* Prices of assignments: each stage takes one number of layers, and they add up to `layers`. An assignment costs the
- * largest of some sums over the stages plus the largest of the stages' final costs. */
+ * largest of the stages' sums over all stages plus the largest of the stages' final costs. */
 struct tuner_layer_program {
-    int stages, most /* layers of a stage */, rows;
+    int stages, most /* layers of a stage */;
     int64_t layers;
     const bool *allowed;      /* [stage * most + layers - 1] */
-    const double *const *row; /* [row][stage * most + layers - 1]: the sums, equally many per stage, grouped by stage */
+    const double *const *row; /* [sum][stage * most + layers - 1]: a sum for each stage */
     const double *last;       /* [stage * most + layers - 1]: the final costs */
 };
 
