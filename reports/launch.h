@@ -6,6 +6,8 @@
 
 /* One line about the plan: "t5_1_1_xl on v4-64, batch 256". */
 void reports_launch_title(const struct sim_plan *plan, struct base_text *out);
+/* The same without control characters, for a comment. */
+const char *reports_launch_line(struct base_arena *arena, const struct sim_plan *plan);
 enum base_status reports_launch_gin(struct base_arena *arena, const struct sim_plan_text *text,
                                     const struct sim_plan *plan, struct base_text *out, struct base_error *error);
 enum base_status reports_launch_jax(struct base_arena *arena, const struct sim_plan_text *text,
@@ -22,9 +24,6 @@ enum base_status reports_launch_put_file(struct base_arena *arena, const struct 
                                          const struct sim_plan *plan, const char *command, struct base_text *out,
                                          struct base_error *error);
 extern const char reports_t5x_command[];
-/* launch_train_compile.c: the same of MaxText's plans, by its own train_compile. */
-enum base_status reports_launch_train_compile(struct base_arena *arena, const struct sim_plan *plan,
-                                              struct base_text *out, struct base_error *error);
 enum base_status reports_launch_aot(struct base_arena *arena, const struct sim_plan_text *text,
                                     const struct sim_plan *plan, struct base_text *out, struct base_error *error);
 

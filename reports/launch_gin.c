@@ -13,6 +13,15 @@ void reports_launch_title(const struct sim_plan *plan, struct base_text *out)
     if (plan->num_microbatches > 1) base_putf(out, " in %lld microbatches", (long long)plan->num_microbatches);
 }
 
+const char *reports_launch_line(struct base_arena *arena, const struct sim_plan *plan)
+{
+    struct base_text title = {.arena = arena};
+    reports_launch_title(plan, &title);
+    for (char *at = title.data; *at; at++)
+        if ((unsigned char)*at < ' ') *at = ' ';
+    return title.data;
+}
+
 /* ---- the model ---- */
 
 /* T5X has three policies; selective recomputation saves about as much as minimal. */

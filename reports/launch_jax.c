@@ -234,21 +234,17 @@ enum base_status reports_launch_jax(struct base_arena *arena, const struct sim_p
 {
     const struct topo_topology *topology = &plan->placement->topology;
     struct topo_mesh mesh;
-    struct base_text title = {.arena = arena};
     (void)text;
     BASE_TRY(topo_mesh_build(arena, topology, &plan->request, TOPO_WITH_DEVICES, &mesh, error));
     if (topology->slice_count > 1)
         return base_fail(error, BASE_INPUT,
                          "topology: %.60s: a mesh over several slices is not written as JAX; use one slice",
                          plan->topology_text);
-    reports_launch_title(plan, &title);
-    for (char *at = title.data; *at; at++)
-        if ((unsigned char)*at < ' ') *at = ' '; /* it is part of a comment */
     base_putf(
         out,
         "# Mesh and shardings of %s, as %s makes them; written by meshwright export.\nimport jax\nimport numpy as np\n"
         "from jax.sharding import Mesh, NamedSharding, PartitionSpec as P\n\ndevices = jax.devices()\n",
-        title.data, plan->request.ici_mesh.count ? "JAX" : "T5X");
+        reports_launch_line(arena, plan), plan->request.ici_mesh.count ? "JAX" : "T5X");
     base_putf(out, "assert len(devices) == %d, f'the plan is for %d devices, and {len(devices)} are here'\n",
               topology->device_count, topology->device_count);
     put_devices(topology, &mesh, out);
