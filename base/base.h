@@ -130,11 +130,10 @@ enum base_status base_parse_bytes(const char *text, const char *what, int64_t hi
 /* "4,2,2,1" -> {4,2,2,1}; 1 to limit entries, each within the bounds. */
 enum base_status base_parse_ints(const char *text, const char *what, int64_t low, int64_t high, int limit, int64_t *out,
                                  int *count, struct base_error *error);
-int base_by_value(const void *a, const void *b);   /* orders doubles for qsort */
-int64_t base_ceil_div(int64_t a, int64_t b);       /* b > 0, a >= 0 */
-int64_t base_common_divisor(int64_t a, int64_t b); /* the greatest; of 0 and b, b */
-int64_t base_next_divisor(int64_t number,
-                          int64_t after); /* the smallest divisor above `after`, or 0; takes sqrt(number) steps */
+int base_by_value(const void *a, const void *b);          /* orders doubles for qsort */
+int64_t base_ceil_div(int64_t a, int64_t b);              /* b > 0, a >= 0 */
+int64_t base_common_divisor(int64_t a, int64_t b);        /* the greatest; of 0 and b, b */
+int64_t base_next_divisor(int64_t number, int64_t after); /* the smallest above it, or 0; in sqrt(number) steps */
 
 /* Human-readable forms, only for reports/ and plots/: "30.75 GiB", "1.51 s", "304.4 k", "45 GB/s". Returns buffer. */
 enum { BASE_HUMANE = 32 };
@@ -224,8 +223,7 @@ void base_json_open(struct base_json_writer *writer, char bracket);        /* '{
 void base_json_open_inline(struct base_json_writer *writer, char bracket); /* the whole array or object on one line */
 void base_json_close(struct base_json_writer *writer, char bracket);       /* '}' or ']' */
 void base_json_key(struct base_json_writer *writer, const char *key);
-void base_json_put_string(struct base_json_writer *writer,
-                          const char *value); /* NULL becomes null; invalid UTF-8 becomes U+FFFD */
+void base_json_put_string(struct base_json_writer *writer, const char *value); /* NULL: null; not UTF-8: U+FFFD */
 void base_json_put_int(struct base_json_writer *writer, int64_t value);
 void base_json_put_double(struct base_json_writer *writer, double value); /* infinities and NaN become null */
 void base_json_put_bool(struct base_json_writer *writer, bool value);
@@ -361,8 +359,7 @@ int64_t base_machine_memory_bytes(void);                      /* installed memor
 /* Names without "." and "..", sorted bytewise. */
 enum base_status base_directory_list(struct base_arena *arena, const char *path, const char *const **names, int *count,
                                      struct base_error *error);
-void base_directory_remove(struct base_arena *arena,
-                           const char *path); /* with its contents, as far as permissions allow */
+void base_directory_remove(struct base_arena *arena, const char *path); /* with its contents, where permitted */
 
 /* ---- child processes (process.c) ---- */
 
@@ -463,18 +460,7 @@ struct base_arguments {
 enum base_status base_arguments_parse(struct base_arena *arena, const struct base_option *options, int option_count,
                                       int positional_limit, int argument_count, const char *const *arguments,
                                       struct base_arguments *out, struct base_error *error);
-const char *base_argument(const struct base_arguments *arguments,
-                          const char *name); /* NULL if absent; asserts that the option exists */
-/* The option's value as a number or as one of the words (its index); *out stays where the option is absent. */
-enum base_status base_option_int(const struct base_arguments *arguments, const char *name, int64_t low, int64_t high,
-                                 int64_t *out, struct base_error *error);
-enum base_status base_option_double(const struct base_arguments *arguments, const char *name, double low, double high,
-                                    double *out, struct base_error *error);
-enum base_status base_option_word(const struct base_arguments *arguments, const char *name, const char *const *words,
-                                  int count, int *out, struct base_error *error);
-/* Fails with that status if one of the options is given: "--fit: is of one topology; give one", of why ": is of …". */
-enum base_status base_refuse_options(const struct base_arguments *arguments, const char *const *names, int count,
-                                     enum base_status status, const char *why, struct base_error *error);
+const char *base_argument(const struct base_arguments *arguments, const char *name); /* NULL: absent; it must exist */
 
 /* ---- hashes (hash.c) ---- */
 

@@ -472,22 +472,11 @@ void base_json_put_fields(struct base_json_writer *writer, const struct base_jso
 {
     for (int i = 0; i < count; i++) {
         const void *field = (const char *)record + fields[i].offset;
-        int small = 0;
-        int64_t whole = 0;
-        double real = 0;
+        base_json_key(writer, fields[i].key);
         switch (fields[i].type) {
-        case BASE_INT:
-            memcpy(&small, field, sizeof small);
-            base_json_member_int(writer, fields[i].key, small);
-            break;
-        case BASE_INT64:
-            memcpy(&whole, field, sizeof whole);
-            base_json_member_int(writer, fields[i].key, whole);
-            break;
-        case BASE_DOUBLE:
-            memcpy(&real, field, sizeof real);
-            base_json_member_double(writer, fields[i].key, real);
-            break;
+        case BASE_INT: base_json_put_int(writer, *(const int *)field); break;
+        case BASE_INT64: base_json_put_int(writer, *(const int64_t *)field); break;
+        case BASE_DOUBLE: base_json_put_double(writer, *(const double *)field); break;
         }
     }
 }

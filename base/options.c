@@ -147,32 +147,3 @@ const char *base_argument(const struct base_arguments *arguments, const char *na
     assert(which >= 0);
     return arguments->values[which];
 }
-
-enum base_status base_option_int(const struct base_arguments *arguments, const char *name, int64_t low, int64_t high,
-                                 int64_t *out, struct base_error *error)
-{
-    const char *given = base_argument(arguments, name);
-    return given ? base_parse_int(given, name, low, high, out, error) : BASE_OK;
-}
-
-enum base_status base_option_double(const struct base_arguments *arguments, const char *name, double low, double high,
-                                    double *out, struct base_error *error)
-{
-    const char *given = base_argument(arguments, name);
-    return given ? base_parse_double(given, name, low, high, out, error) : BASE_OK;
-}
-
-enum base_status base_option_word(const struct base_arguments *arguments, const char *name, const char *const *words,
-                                  int count, int *out, struct base_error *error)
-{
-    const char *given = base_argument(arguments, name);
-    return given ? base_parse_word(given, name, words, count, out, error) : BASE_OK;
-}
-
-enum base_status base_refuse_options(const struct base_arguments *arguments, const char *const *names, int count,
-                                     enum base_status status, const char *why, struct base_error *error)
-{
-    for (int i = 0; i < count; i++)
-        if (base_argument(arguments, names[i])) return base_fail(error, status, "%s%s", names[i], why);
-    return BASE_OK;
-}

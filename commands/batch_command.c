@@ -251,7 +251,7 @@ enum base_status commands_batch_run(struct commands_context *context, const stru
     struct base_worker worker = {.answer = answer_line, .where = context};
     struct base_arena arena = {.exhausted = context->arena->exhausted};
     int64_t patience_s = 0;
-    BASE_TRY(base_option_int(arguments, "--timeout", 1, LONGEST_PATIENCE_S, &patience_s, error));
+    BASE_TRY(commands_option_int(arguments, "--timeout", 1, LONGEST_PATIENCE_S, &patience_s, error));
     worker.patience_s = (int)patience_s;
     if (base_argument(arguments, "--out")) {
         context->answer = keep_answer;

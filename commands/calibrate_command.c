@@ -152,11 +152,11 @@ static enum base_status read_holdout(const struct base_arguments *arguments, str
     enum { MOST_DRAWS = 10000 };
     const char *draws = base_argument(arguments, "--draws"), *seed = base_argument(arguments, "--seed");
     int64_t fitted_count = 0, draw_count = 100;
-    BASE_TRY(base_option_int(arguments, "--holdout", 2, MOST_MEASUREMENTS, &fitted_count, error));
+    BASE_TRY(commands_option_int(arguments, "--holdout", 2, MOST_MEASUREMENTS, &fitted_count, error));
     if (!fitted_count && (draws || seed))
         return base_fail(error, BASE_USAGE, "%s: requires --holdout; give it, too", draws ? "--draws" : "--seed");
-    BASE_TRY(base_option_int(arguments, "--draws", 1, MOST_DRAWS, &draw_count, error));
-    BASE_TRY(base_option_int(arguments, "--seed", 0, INT64_MAX, &request->seed, error));
+    BASE_TRY(commands_option_int(arguments, "--draws", 1, MOST_DRAWS, &draw_count, error));
+    BASE_TRY(commands_option_int(arguments, "--seed", 0, INT64_MAX, &request->seed, error));
     request->fitted_count = (int)fitted_count;
     request->draw_count = fitted_count ? (int)draw_count : 0;
     return BASE_OK;

@@ -31,7 +31,7 @@ static enum base_status read_kind(const struct base_arguments *arguments, enum s
     const char *names[SIM_COLLECTIVE_COUNT];
     int which = 0;
     for (int i = 0; i < SIM_COLLECTIVE_COUNT; i++) names[i] = sim_collective_name((enum sim_collective)i);
-    BASE_TRY(base_option_word(arguments, "--kind", names, SIM_COLLECTIVE_COUNT, &which, error));
+    BASE_TRY(commands_option_word(arguments, "--kind", names, SIM_COLLECTIVE_COUNT, &which, error));
     *out = (enum sim_collective)which;
     return BASE_OK;
 }
@@ -44,10 +44,10 @@ static enum base_status read_algorithm(const struct base_arguments *arguments, e
     const char *names[SIM_ALGORITHM_COUNT];
     int which = SIM_ALGORITHM_COUNT, network = 0;
     for (int i = 0; i < SIM_ALGORITHM_COUNT; i++) names[i] = sim_algorithm_name((enum sim_algorithm)i);
-    BASE_TRY(base_option_word(arguments, "--algorithm", names, SIM_ALGORITHM_COUNT, &which, error));
+    BASE_TRY(commands_option_word(arguments, "--algorithm", names, SIM_ALGORITHM_COUNT, &which, error));
     const bool named = which < SIM_ALGORITHM_COUNT;
     if (named) network = 1;
-    BASE_TRY(base_option_word(arguments, "--network", networks, BASE_COUNT(networks), &network, error));
+    BASE_TRY(commands_option_word(arguments, "--network", networks, BASE_COUNT(networks), &network, error));
     if (named && !network)
         return base_fail(error, BASE_INPUT, "--algorithm: the analytic price has none; use --network simulated");
     *out = (enum sim_algorithm)which;

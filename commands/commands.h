@@ -123,7 +123,6 @@ enum base_status commands_put_page(struct commands_context *context, const char 
 
 /* Checks in advance that the output can be written. A pipe or a device is skipped, since opening it would be visible to
  * its reader. */
-const char *commands_option_given(const struct base_arguments *arguments, const char *name); /* NULL: it is not */
 enum base_status commands_check_outputs(const struct commands_context *context, const struct base_arguments *arguments,
                                         struct base_error *error);
 /* Writes the document to the file that --out names and empties it; without --out it stays. */
@@ -219,6 +218,24 @@ void commands_help_json(const struct commands_command *command, struct base_text
 void commands_man(const char *version, struct base_text *out); /* the man page, as roff */
 void commands_bash_completion(struct base_text *out);
 
+/* ---- values of options (option_values.c) ---- */
+
+/* NULL: it is not given, or the command has no such option. */
+const char *commands_option_given(const struct base_arguments *arguments, const char *name);
+/* The option's value as a number or as one of the words (its index); *out stays where the option is absent. */
+enum base_status commands_option_int(const struct base_arguments *arguments, const char *name, int64_t low,
+                                     int64_t high, int64_t *out, struct base_error *error);
+enum base_status commands_option_double(const struct base_arguments *arguments, const char *name, double low,
+                                        double high, double *out, struct base_error *error);
+enum base_status commands_option_word(const struct base_arguments *arguments, const char *name,
+                                      const char *const *words, int count, int *out, struct base_error *error);
+/* Fails with that status if one of the options is given: "--fit: is of one topology; give one", of why ": is of …". */
+enum base_status commands_refuse_options(const struct base_arguments *arguments, const char *const *names, int count,
+                                         enum base_status status, const char *why, struct base_error *error);
+/* The integers, at most limit, of an option "X,Y,Z"; none where the option is absent. */
+enum base_status commands_read_numbers(const struct base_arguments *arguments, const char *option, int limit, int *out,
+                                       int *count, struct base_error *error);
+
 /* --params-axes-names-override: a JSON list, or the file that holds one. NULL where it is absent. */
 enum base_status commands_overrides_text(struct commands_context *context, const struct base_arguments *arguments,
                                          const char **out, struct base_error *error);
@@ -257,9 +274,6 @@ enum base_status commands_training(struct base_arena *arena, const struct base_a
                                    const char *const *topologies, int count, struct reports_training *out,
                                    struct base_error *error);
 
-/* The integers, at most limit, of an option "X,Y,Z"; none where the option is absent. */
-enum base_status commands_read_numbers(const struct base_arguments *arguments, const char *option, int limit, int *out,
-                                       int *count, struct base_error *error);
 /* The machine and the mesh of the options of @mesh; BASE_USAGE: nothing divides the model. */
 struct commands_mesh {
     struct topo_topology topology;

@@ -335,7 +335,7 @@ enum base_status commands_check_ranks(const struct base_arguments *arguments, co
                          "topology: %s is not this machine; --ranks %d runs the plan's mesh here if its memory "
                          "suffices, `export` writes a launcher for it",
                          topology->name, topology->device_count);
-    BASE_TRY(base_option_int(arguments, "--ranks", 1, INT32_MAX, &count, error));
+    BASE_TRY(commands_option_int(arguments, "--ranks", 1, INT32_MAX, &count, error));
     if (count == topology->device_count) return BASE_OK;
     return base_fail(error, BASE_INPUT, "--ranks: %lld, but the plan is for %d devices; leave it out, or give %d",
                      (long long)count, topology->device_count, topology->device_count);

@@ -1,6 +1,6 @@
 /* `infer`: answers of a model, decoded or scored as T5X's infer does it, by the executor on this machine. */
 #include "commands/infer_chunks.h"
-#include "commands/prediction.h"
+#include "commands/plan_report.h"
 #include "exec/exec.h"
 
 #include <string.h>
@@ -40,7 +40,7 @@ static enum base_status ask(struct commands_context *context, const struct base_
 {
     int which = PREDICT;
     enum model_step step;
-    BASE_TRY(base_option_word(arguments, "--mode", modes, MODE_COUNT, &which, error));
+    BASE_TRY(commands_option_word(arguments, "--mode", modes, MODE_COUNT, &which, error));
     q->mode = (enum mode)which;
     if (!base_argument(arguments, "--data"))
         return base_fail(
@@ -234,7 +234,7 @@ static enum base_status run_chunks(struct asked *asked, const struct commands_ex
                                      .period = USUAL_PERIOD,
                                      .put_request = put_chunk_request,
                                      .where = asked};
-    BASE_TRY(base_option_int(asked->arguments, "--checkpoint-period", 1, LARGEST_PERIOD, &chunks.period, error));
+    BASE_TRY(commands_option_int(asked->arguments, "--checkpoint-period", 1, LARGEST_PERIOD, &chunks.period, error));
     if (base_argument(asked->arguments, "--arrays"))
         return base_fail(error, BASE_INPUT, "--arrays: are of one run; leave --output-dir out");
     BASE_TRY(find_identity(asked, &chunks.identity, error));

@@ -1,7 +1,7 @@
 /* Asks the real XLA:TPU compiler for its verdict on a plan, without a TPU. It runs in a separate Python (make aot-env),
  * on the output of `export --format aot`. */
 #include "commands/judging.h"
-#include "commands/prediction.h"
+#include "commands/plan_report.h"
 
 #include <string.h>
 
@@ -20,7 +20,7 @@ enum base_status commands_find_judge(struct commands_context *context, const str
                                      struct commands_judge *out, struct base_error *error)
 {
     out->time_limit_s = 600;
-    BASE_TRY(base_option_double(arguments, "--time-limit", 1, 1e6, &out->time_limit_s, error));
+    BASE_TRY(commands_option_double(arguments, "--time-limit", 1, 1e6, &out->time_limit_s, error));
     return find_python(context, arguments, &out->python, error);
 }
 

@@ -35,7 +35,7 @@ static enum base_status read_layout(struct base_arena *arena, const struct base_
     const struct topo_mesh_request *request = &out->on.request;
     int64_t batch_size = 0;
     BASE_TRY(commands_read_mesh(arena, arguments, &out->on, error));
-    BASE_TRY(base_option_int(arguments, "--batch-size", 1, LARGEST_BATCH, &batch_size, error));
+    BASE_TRY(commands_option_int(arguments, "--batch-size", 1, LARGEST_BATCH, &batch_size, error));
     if (request->has_experts) out->data_axis = (struct model_axes){.count = 2, .names = {"expert", "data"}};
     else
         BASE_TRY(find_data_axis(arena, base_argument(arguments, "--logical-axis-rules"),

@@ -4,14 +4,6 @@
 
 #include <string.h>
 
-/* NULL, too, where the command has no such option. */
-const char *commands_option_given(const struct base_arguments *arguments, const char *name)
-{
-    for (int i = 0; i < arguments->option_count; i++)
-        if (!strcmp(arguments->options[i].name, name)) return arguments->values[i];
-    return NULL;
-}
-
 enum base_status commands_check_outputs(const struct commands_context *context, const struct base_arguments *arguments,
                                         struct base_error *error)
 {

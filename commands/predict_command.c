@@ -1,5 +1,5 @@
 /* `predict`: one plan, with reasons. */
-#include "commands/prediction.h"
+#include "commands/plan_report.h"
 #include "commands/topology_list.h"
 #include "commands/what_if.h"
 
@@ -74,8 +74,8 @@ static enum base_status read_moment(const struct base_arguments *arguments, cons
     *asks = base_argument(arguments, "--buffers-at") != NULL;
     if (base_argument(arguments, "--of-stage") && (!*asks || plan->pipeline.stages <= 1))
         return base_fail(error, BASE_USAGE, "--of-stage: is of --buffers-at, and of a plan with pipeline_stages");
-    BASE_TRY(base_option_int(arguments, "--of-stage", 0, plan->pipeline.stages - 1, &number, error));
-    BASE_TRY(base_option_double(arguments, "--buffers-at", 0, 1e9, &out->at_s, error));
+    BASE_TRY(commands_option_int(arguments, "--of-stage", 0, plan->pipeline.stages - 1, &number, error));
+    BASE_TRY(commands_option_double(arguments, "--buffers-at", 0, 1e9, &out->at_s, error));
     out->stage = (int)number;
     return BASE_OK;
 }
@@ -201,8 +201,8 @@ static enum base_status ask_topologies(struct commands_context *context, const s
     static const char *const of_one[] = {"--trace", "--detail", "--peak", "--buffers-at", "--collectives-by-op"};
     struct reports_choice *choices;
     int count;
-    BASE_TRY(base_refuse_options(arguments, of_one, BASE_COUNT(of_one), BASE_INPUT,
-                                 ": shows one plan; give one topology", error));
+    BASE_TRY(commands_refuse_options(arguments, of_one, BASE_COUNT(of_one), BASE_INPUT,
+                                     ": shows one plan; give one topology", error));
     BASE_TRY(commands_each_topology(context, arguments, text, ask_topology, asked, &choices, &count, error));
     return commands_put_choices(context, choices, count, TUNER_TOKENS_PER_S, out, error);
 }

@@ -1,5 +1,5 @@
 /* `report`: a run against its prediction, or a plan's prediction, as text, Markdown or HTML. */
-#include "commands/prediction.h"
+#include "commands/plan_report.h"
 
 #include <string.h>
 

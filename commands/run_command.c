@@ -1,7 +1,7 @@
 /* `run`: executes a plan. The executor is a separate program next to this one, started as one process or, by mpirun, as
  * one per device. It receives the plan and the request, and returns measurements or an error. */
 #include "commands/executor.h"
-#include "commands/prediction.h"
+#include "commands/plan_report.h"
 #include "commands/result.h"
 #include "exec/exec.h"
 
@@ -103,10 +103,10 @@ static enum base_status read_request(const struct base_arguments *arguments, str
         return base_fail(error, BASE_USAGE, "--checkpoint: is missing; %s requires it",
                          every ? "--checkpoint-every" : "--keep");
     BASE_TRY(base_parse_count(given, "--steps", 0, MOST_STEPS, &out->steps, error));
-    BASE_TRY(base_option_word(arguments, "--step", kinds, BASE_COUNT(kinds), &kind, error));
+    BASE_TRY(commands_option_word(arguments, "--step", kinds, BASE_COUNT(kinds), &kind, error));
     out->evaluates = kind == 1;
     if (every) BASE_TRY(base_parse_count(every, "--checkpoint-every", 1, MOST_STEPS, &out->checkpoint_every, error));
-    return base_option_int(arguments, "--keep", 1, MOST_STEPS, &out->keep, error);
+    return commands_option_int(arguments, "--keep", 1, MOST_STEPS, &out->keep, error);
 }
 
 static enum base_status read_executor(const struct base_arguments *arguments, struct commands_executor *out,
@@ -114,7 +114,7 @@ static enum base_status read_executor(const struct base_arguments *arguments, st
 {
     enum { PATIENCE_S = 10, MOST_PATIENCE_S = 86400 };
     int64_t patience_s = PATIENCE_S;
-    BASE_TRY(base_option_int(arguments, "--timeout", 1, MOST_PATIENCE_S, &patience_s, error));
+    BASE_TRY(commands_option_int(arguments, "--timeout", 1, MOST_PATIENCE_S, &patience_s, error));
     *out =
         (struct commands_executor){.patience_s = (int)patience_s, .hostfile = base_argument(arguments, "--hostfile")};
     if (out->hostfile && !base_is_file(out->hostfile))

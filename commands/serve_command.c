@@ -49,7 +49,7 @@ enum base_status commands_serve_run(struct commands_context *context, const stru
     (void)out;
     if (!context->answer || context->answer_where)
         return base_fail(error, BASE_USAGE, "serve: cannot be part of a batch; use the command line");
-    BASE_TRY(base_option_int(arguments, "--port", 0, LARGEST_PORT, &port, error));
+    BASE_TRY(commands_option_int(arguments, "--port", 0, LARGEST_PORT, &port, error));
     if (is_over(&serving)) return BASE_OK; /* from here on, Ctrl-C ends it as it should */
     BASE_TRY(commands_put_served_page(context, arguments, &page, error));
     const struct serve_settings settings = {.port = (int)port,

@@ -1,5 +1,5 @@
 /* A search, and its ranked plans again, with details for the report. */
-#include "commands/prediction.h"
+#include "commands/plan_report.h"
 #include "commands/tune.h"
 
 #include <math.h>

@@ -1,6 +1,6 @@
 /* Checks a search's results on TPUs with the newest compiler. The bounds of a search hold for the compiler of the
  * software's date; a run today uses another one, which may need more memory. */
-#include "commands/prediction.h"
+#include "commands/plan_report.h"
 #include "commands/tune.h"
 
 #include <math.h>

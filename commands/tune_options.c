@@ -160,7 +160,7 @@ static enum base_status read_limits(const struct commands_context *context, cons
 {
     const bool limited = base_argument(arguments, "--time-limit") != NULL;
     const char *gap = base_argument(arguments, "--gap");
-    BASE_TRY(base_option_double(arguments, "--time-limit", 0, 1e9, time_limit_s, error));
+    BASE_TRY(commands_option_double(arguments, "--time-limit", 0, 1e9, time_limit_s, error));
     if (limited && !(*time_limit_s > 0))
         return base_fail(error, BASE_INPUT,
                          "--time-limit: 0 s leaves no time to search; use a number above 0, or leave it out");
@@ -183,7 +183,7 @@ enum base_status commands_tune_options(const struct commands_context *context, c
                                   .no_integer_program = base_argument(arguments, "--no-integer-program") != NULL,
                                   .pareto = search == COMMANDS_OF_INFERENCE || base_argument(arguments, "--pareto")};
     BASE_TRY(read_objective(arguments, search, &out->objective, error));
-    BASE_TRY(base_option_int(arguments, "--top", 1, MOST_TOP, &count, error));
+    BASE_TRY(commands_option_int(arguments, "--top", 1, MOST_TOP, &count, error));
     BASE_TRY(
         read_headroom(context->arena, base_argument(arguments, "--headroom"), topology, &out->headroom_frac, error));
     BASE_TRY(read_limits(context, arguments, &out->time_limit_s, &out->gap_frac, error));

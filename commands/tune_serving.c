@@ -17,7 +17,7 @@ bool commands_tunes_serving(const struct base_arguments *arguments, const struct
 static enum base_status read_bound(const struct base_arguments *arguments, const char *option, double *out,
                                    struct base_error *error)
 {
-    BASE_TRY(base_option_double(arguments, option, 0, 1e15, out, error));
+    BASE_TRY(commands_option_double(arguments, option, 0, 1e15, out, error));
     if (*out > 0 || !base_argument(arguments, option)) return BASE_OK;
     return base_fail(error, BASE_INPUT, "%s: 0 is no bound; use a number above 0, or leave it out", option);
 }
@@ -33,10 +33,11 @@ enum base_status commands_tune_read_serving(const struct base_arguments *argumen
     const char *names[BASE_COUNT(steps)], *step = base_argument(arguments, "--step");
     struct sim_plan_text *plan = &asked->request.plan;
     int which = 3;
-    BASE_TRY(base_refuse_options(arguments, others, BASE_COUNT(others), BASE_INPUT,
-                                 ": is of a search of training; of inference every plan is predicted, and the front "
-                                 "of latency against tokens is always there; leave it out",
-                                 error));
+    BASE_TRY(
+        commands_refuse_options(arguments, others, BASE_COUNT(others), BASE_INPUT,
+                                ": is of a search of training; of inference every plan is predicted, and the front "
+                                "of latency against tokens is always there; leave it out",
+                                error));
     for (int i = 0; i < BASE_COUNT(steps); i++) names[i] = reports_step_name(steps[i]);
     if (!step && sim_key_is_given(plan, SIM_STEP)) step = plan->values[SIM_STEP];
     if (step) BASE_TRY(base_parse_word(step, "--step", names, BASE_COUNT(steps), &which, error));

@@ -54,7 +54,7 @@ enum base_status commands_tune_read_stages(struct commands_context *context, con
     const bool searches_stages = !strcmp(plan->values[SIM_PIPELINE_STAGES], "auto"),
                looks_around = context->page || base_argument(arguments, "--detail");
     for (int i = 0; i < BASE_COUNT(others); i++)
-        BASE_TRY(base_refuse_options(arguments, &others[i].option, 1, BASE_INPUT, others[i].why, error));
+        BASE_TRY(commands_refuse_options(arguments, &others[i].option, 1, BASE_INPUT, others[i].why, error));
     for (int i = 0; i < TUNER_STAGED_COUNT; i++)
         BASE_TRY(commands_tune_dimension(context->arena, tuner_staged_dimension(i), out, error));
     const char **layers = &out->plan.values[SIM_PIPELINE_LAYERS];

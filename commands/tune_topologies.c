@@ -45,8 +45,8 @@ enum base_status commands_tune_topologies(struct commands_tune_asked *asked, str
     static const char *const of_one[] = {"--fit", "--emit", "--detail", "--pareto", "--enumerate", "--risk"};
     struct reports_choice *choices;
     int count;
-    BASE_TRY(base_refuse_options(asked->arguments, of_one, BASE_COUNT(of_one), BASE_INPUT,
-                                 ": is of one topology; give one", error));
+    BASE_TRY(commands_refuse_options(asked->arguments, of_one, BASE_COUNT(of_one), BASE_INPUT,
+                                     ": is of one topology; give one", error));
     BASE_TRY(commands_each_topology(asked->context, asked->arguments, &asked->request.plan, ask_topology, asked,
                                     &choices, &count, error));
     return commands_put_choices(asked->context, choices, count, asked->options.objective, out, error);

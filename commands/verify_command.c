@@ -68,7 +68,7 @@ enum base_status commands_verify_run(struct commands_context *context, const str
     int64_t steps = 0;
     BASE_TRY(commands_profile(context, arguments, error));
     BASE_TRY(commands_plan_text(context, arguments, NULL, &text, error));
-    BASE_TRY(base_option_int(arguments, "--run", 1, MOST_STEPS, &steps, error));
+    BASE_TRY(commands_option_int(arguments, "--run", 1, MOST_STEPS, &steps, error));
     if (!steps)
         text.values[SIM_MEMORY_MODEL] = "compiled", text.values[SIM_COMPILER] = "latest"; /* that is who is asked */
     BASE_TRY(check(context, arguments, &text, error));

@@ -1,5 +1,5 @@
 /* A plan's prediction as a report: what predict, tune, run, infer and report show of it. */
-#include "commands/prediction.h"
+#include "commands/plan_report.h"
 
 enum base_status commands_predict_plan(struct commands_context *context, const struct sim_plan_text *text,
                                        enum model_step step, struct sim_detail *detail, struct sim_plan *plan,

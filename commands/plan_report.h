@@ -1,6 +1,6 @@
-/* Private to commands/: a plan's prediction as a report (prediction.c). */
-#ifndef COMMANDS_PREDICTION_H
-#define COMMANDS_PREDICTION_H
+/* Private to commands/: a plan's prediction as a report (plan_report.c). */
+#ifndef COMMANDS_PLAN_REPORT_H
+#define COMMANDS_PLAN_REPORT_H
 
 #include "commands/commands.h"
 #include "reports/reports.h"
