@@ -66,29 +66,11 @@ static enum base_status read_flag(const char *text, const char *name, bool *out,
 
 static enum base_status read_dtype(const char *text, const char *name, enum model_dtype *out, struct base_error *error)
 {
-    static const enum model_dtype dtypes[] = {MODEL_FLOAT32, MODEL_BFLOAT16};
-    const char *names[BASE_COUNT(dtypes)];
+    static const char *const names[] = {"float32", "bfloat16"};
     int found;
-    for (int i = 0; i < BASE_COUNT(dtypes); i++) names[i] = model_dtype_name(dtypes[i]);
     BASE_TRY(base_parse_word(text, name, names, BASE_COUNT(names), &found, error));
-    *out = dtypes[found];
+    *out = found ? MODEL_BFLOAT16 : MODEL_FLOAT32;
     return BASE_OK;
-}
-
-static enum base_status read_rules_word(const char *text, const char *name, struct model_adafactor *out,
-                                        struct base_error *error)
-{
-    static const char *const words[] = {"standard"};
-    int found;
-    BASE_TRY(base_parse_word(text, name, words, BASE_COUNT(words), &found, error));
-    out->logical_factor_rules = true;
-    return BASE_OK;
-}
-
-static void set_none(const struct option *option, struct model_adafactor *out)
-{
-    if (option->kind == RULES) out->logical_factor_rules = false;
-    if (option->kind == REAL) memcpy((char *)out + option->place, &(double){0}, sizeof(double));
 }
 
 static enum base_status read_value(const struct option *option, const char *text, struct model_adafactor *out,
@@ -97,10 +79,9 @@ static enum base_status read_value(const struct option *option, const char *text
     char *place = (char *)out + option->place;
     bool none = option->nullable && is_none(text);
     if (option->place == AT(beta1)) out->has_beta1 = !none; /* a momentum of 0 is still stored */
-    if (none) {
-        set_none(option, out);
-        return BASE_OK;
-    }
+    if (option->kind == RULES) out->logical_factor_rules = !none;
+    if (none && option->kind == REAL) memcpy(place, &(double){0}, sizeof(double));
+    if (none) return BASE_OK;
     switch (option->kind) {
     case FLAG: return read_flag(text, option->name, (bool *)(void *)place, error);
     case COUNT:
@@ -110,7 +91,9 @@ static enum base_status read_value(const struct option *option, const char *text
     case DTYPE: return read_dtype(text, option->name, (enum model_dtype *)(void *)place, error);
     case RULES: break;
     }
-    return read_rules_word(text, option->name, out, error);
+    static const char *const words[] = {"standard"};
+    int found;
+    return base_parse_word(text, option->name, words, BASE_COUNT(words), &found, error);
 }
 
 /* ---- one line, JSON ---- */

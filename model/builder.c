@@ -87,6 +87,17 @@ struct model_op *model_builder_op(struct builder *builder, enum model_op_kind ki
     return op;
 }
 
+struct model_op *model_builder_loop(struct builder *builder, const char *name, int body, enum model_size trips,
+                                    struct model_carry carry)
+{
+    struct model_op *loop = model_builder_op(builder, MODEL_LOOP, MODEL_NO_FUNCTION, name);
+    loop->body = body;
+    loop->trips = trips;
+    loop->carry_count = carry.init >= 0;
+    loop->carries[0] = carry;
+    return loop;
+}
+
 const struct model_tensor *model_builder_get(const struct builder *builder, int tensor)
 {
     return &builder->program->tensors[tensor];

@@ -100,6 +100,10 @@ int model_builder_tensor(struct builder *builder, const char *name, const char *
                          enum model_category category, enum model_role role);
 struct model_op *model_builder_op(struct builder *builder, enum model_op_kind kind, enum model_function function,
                                   const char *name);
+/* A loop over a block, that many times; with one carry, or none. */
+#define BUILDER_NO_CARRY ((struct model_carry){-1, -1, -1, -1})
+struct model_op *model_builder_loop(struct builder *builder, const char *name, int body, enum model_size trips,
+                                    struct model_carry carry);
 void model_builder_input(struct builder *builder, struct model_op *op, int tensor,
                          const char *labels); /* labels NULL: the tensor's own */
 void model_builder_output(struct builder *builder, struct model_op *op, int tensor, const char *labels);

@@ -58,10 +58,9 @@ static const char *list_keys(char *list, size_t size)
 
 static enum base_status unknown_key(const char *name, struct base_error *error)
 {
-    const char *names[KEY_COUNT], *nearest;
+    static const char *const names[] = {KEY_NAMES};
+    const char *nearest = base_nearest(name, names, KEY_COUNT);
     char list[1000];
-    for (int i = 0; i < KEY_COUNT; i++) names[i] = model_config_keys[i].name;
-    nearest = base_nearest(name, names, KEY_COUNT);
     if (nearest) return base_fail(error, BASE_INPUT, "unknown key \"%.60s\"; did you mean %s?", name, nearest);
     return base_fail(error, BASE_INPUT, "unknown key \"%.60s\"; the keys are %s", name, list_keys(list, sizeof list));
 }

@@ -110,8 +110,6 @@ void model_builder_map_reshape(const struct model_program *program, struct model
 
 const char *model_axis_name(enum model_axis axis)
 {
-    static const struct {
-        const char *name;
-    } axes[] = {MODEL_AXIS_ROWS};
-    return axis ? axes[axis].name : NULL;
+    static const char *const names[] = {MODEL_AXIS_NAMES};
+    return axis ? names[axis] : NULL;
 }

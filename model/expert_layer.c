@@ -52,6 +52,17 @@ static int constrained_to(struct builder *builder, int tensor, enum model_axis a
     return builder_constrained(builder, tensor);
 }
 
+/* To an expert's rows; last is the axis of their elements. */
+static int at_expert(struct builder *builder, int tensor, enum model_axis last)
+{
+    return constrained_to(builder, tensor, MODEL_AXIS_EXPERT, MODEL_AXIS_EXPERT_REPLICAS, MODEL_NO_AXIS, last);
+}
+
+static int by_groups(struct builder *builder, int tensor, enum model_axis b, enum model_axis c, enum model_axis d)
+{
+    return constrained_to(builder, tensor, groups_axis(builder), b, c, d);
+}
+
 /* ---- masks ---- */
 
 static bool tokens_choose(const struct builder *builder, enum model_stack_kind of)
@@ -104,8 +115,7 @@ static int router_logits(struct builder *builder, const struct letters *l, int g
     int logits = builder_contract(builder, "mlp/router/logits", spelled(builder, "GTe,ex->GTx", l), NULL, MODEL_FLOAT32,
                                   MODEL_ROLE_PROJECTION, wide, kernel);
     logits = with_bias(builder, l, MODEL_BIAS_ROUTER, "mlp/router/router_weights/w", logits, "X", "GTx,x->GTx");
-    return constrained_to(builder, logits, groups_axis(builder), MODEL_AXIS_LENGTH, MODEL_AXIS_UNMODELED,
-                          MODEL_NO_AXIS);
+    return by_groups(builder, logits, MODEL_AXIS_LENGTH, MODEL_AXIS_UNMODELED, MODEL_NO_AXIS);
 }
 
 /* The softmax over experts; a z-loss keeps its logits small. */
@@ -130,8 +140,7 @@ static int probabilities(struct builder *builder, const struct letters *l, int l
                         MODEL_FLOAT32, MODEL_ROLE_SOFTMAX, logits, max, sum);
     builder_last_op(builder)->of_chosen = e->normalize_gates || e->score == MODEL_SCORE_SIGMOID;
     builder_factor(builder, e->gates_scale);
-    return constrained_to(builder, softmax, groups_axis(builder), MODEL_AXIS_LENGTH, MODEL_AXIS_UNMODELED,
-                          MODEL_NO_AXIS);
+    return by_groups(builder, softmax, MODEL_AXIS_LENGTH, MODEL_AXIS_UNMODELED, MODEL_NO_AXIS);
 }
 
 /* The load balance loss: the share of a group's tokens that chose an expert, times the expert's mean probability. */
@@ -176,35 +185,28 @@ static int copied(struct builder *builder, const struct letters *l, const char *
 }
 
 static int moved(struct builder *builder, const struct letters *l, const char *name, const char *pattern, int tensor,
-                 const enum model_axis axes[4])
+                 enum model_axis last)
 {
-    int copy = copied(builder, l, name, pattern, MODEL_ROLE_PROJECTION, tensor);
-    return constrained_to(builder, copy, axes[0], axes[1], axes[2], axes[3]);
+    return at_expert(builder, copied(builder, l, name, pattern, MODEL_ROLE_PROJECTION, tensor), last);
 }
-
-static const enum model_axis at_experts[] = {MODEL_AXIS_EXPERT, MODEL_AXIS_EXPERT_REPLICAS, MODEL_NO_AXIS,
-                                             MODEL_AXIS_EMBED},
-                             at_experts_whole[] = {MODEL_AXIS_EXPERT, MODEL_AXIS_EXPERT_REPLICAS, MODEL_NO_AXIS,
-                                                   MODEL_AXIS_UNMODELED};
 
 /* Sends tokens of a device's groups to the devices of their experts; groups stay sharded over data only. */
 static int to_experts(struct builder *builder, const struct letters *l, int dispatched)
 {
-    if (sends_whole(builder)) return moved(builder, l, "mlp/expert/input", "GxCe->xGCe", dispatched, at_experts_whole);
-    int sent = moved(builder, l, "mlp/expert/sent", "GxCe->xGCe", dispatched, at_experts);
-    return moved(builder, l, "mlp/expert/input", "xGCe->xGCe", sent, at_experts_whole);
+    const enum model_axis whole = MODEL_AXIS_UNMODELED;
+    if (sends_whole(builder)) return moved(builder, l, "mlp/expert/input", "GxCe->xGCe", dispatched, whole);
+    int sent = moved(builder, l, "mlp/expert/sent", "GxCe->xGCe", dispatched, MODEL_AXIS_EMBED);
+    return moved(builder, l, "mlp/expert/input", "xGCe->xGCe", sent, whole);
 }
 
 static int from_experts(struct builder *builder, const struct letters *l, int outputs)
 {
-    const enum model_axis at_senders[] = {groups_axis(builder), MODEL_AXIS_UNMODELED, MODEL_AXIS_LENGTH,
-                                          MODEL_AXIS_EMBED};
-    const int back =
-        sends_whole(builder) ? outputs : moved(builder, l, "mlp/expert/output", "xGCe->xGCe", outputs, at_experts);
+    if (!sends_whole(builder))
+        outputs = moved(builder, l, "mlp/expert/output", "xGCe->xGCe", outputs, MODEL_AXIS_EMBED);
     builder->section = MODEL_OF_RETURN;
-    const int returned = moved(builder, l, "mlp/expert/returned", "xGCe->GxCe", back, at_senders);
+    const int returned = copied(builder, l, "mlp/expert/returned", "xGCe->GxCe", MODEL_ROLE_PROJECTION, outputs);
     builder->section = MODEL_OF_MLP;
-    return returned;
+    return by_groups(builder, returned, MODEL_AXIS_UNMODELED, MODEL_AXIS_LENGTH, MODEL_AXIS_EMBED);
 }
 
 /* Each expert is a separate MLP. gates: weights of rows, if applied before the last product; or -1. */
@@ -217,29 +219,25 @@ static int expert_mlps(struct builder *builder, const struct letters *l, int inp
         int kernel = model_builder_weight(builder, base_print(builder->arena, "%s/kernel", name), "xEF", "xEF");
         hidden[i] = builder_contract(builder, name, spelled(builder, "xGCe,xeF->xGCF", l), NULL, builder->dtype,
                                      MODEL_ROLE_MLP_HIDDEN, inputs, kernel);
-        constrained_to(builder, hidden[i], MODEL_AXIS_EXPERT, MODEL_AXIS_EXPERT_REPLICAS, MODEL_NO_AXIS,
-                       MODEL_AXIS_MLP);
+        at_expert(builder, hidden[i], MODEL_AXIS_MLP);
         builder_saved_as(builder, i == 0 ? MODEL_SAVED_WI_0 : MODEL_SAVED_WI_1, hidden[i]);
         hidden[i] = with_bias(builder, l, MODEL_BIAS_MLP, name, hidden[i], "xF", "xGCF,xF->xGCF");
     }
     int activated =
         apply(builder, l, MODEL_MAP, MODEL_GATE, "mlp/expert/activation", count == 1 ? "xGCF->xGCF" : "xGCF,xGCF->xGCF",
               builder->dtype, MODEL_ROLE_FUSED, hidden[0], hidden[1], -1);
-    constrained_to(builder, activated, MODEL_AXIS_EXPERT, MODEL_AXIS_EXPERT_REPLICAS, MODEL_NO_AXIS, MODEL_AXIS_MLP);
+    at_expert(builder, activated, MODEL_AXIS_MLP);
     if (gates >= 0) {
         activated = apply(builder, l, MODEL_MAP, MODEL_GATED, "mlp/expert/weighed", "xGCF,xGC->xGCF", builder->dtype,
                           MODEL_ROLE_FUSED, activated, gates, -1);
-        constrained_to(builder, activated, MODEL_AXIS_EXPERT, MODEL_AXIS_EXPERT_REPLICAS, MODEL_NO_AXIS,
-                       MODEL_AXIS_MLP);
+        at_expert(builder, activated, MODEL_AXIS_MLP);
         builder_group_from(builder, builder->program->blocks[builder->block].op_count - 2);
     }
     int kernel = model_builder_weight(builder, "mlp/expert/wo/kernel", "xFE", "xFE");
     int outputs = builder_contract(builder, "mlp/expert/wo", spelled(builder, "xGCF,xFe->xGCe", l), NULL,
                                    builder->dtype, MODEL_ROLE_PROJECTION, activated, kernel);
     builder_saved_as(builder, MODEL_SAVED_WO, outputs);
-    if (sends_whole(builder))
-        constrained_to(builder, outputs, MODEL_AXIS_EXPERT, MODEL_AXIS_EXPERT_REPLICAS, MODEL_NO_AXIS,
-                       MODEL_AXIS_UNMODELED);
+    if (sends_whole(builder)) at_expert(builder, outputs, MODEL_AXIS_UNMODELED);
     return with_bias(builder, l, MODEL_BIAS_MLP, "mlp/expert/wo", outputs, "xE", "xGCe,xe->xGCe");
 }
 
@@ -258,7 +256,7 @@ static int grouped_tokens(struct builder *builder, const struct letters *l, int 
     const enum model_function pads = functions[padding_of(builder, of)];
     int grouped = apply(builder, l, MODEL_RESHAPE, pads, "mlp/grouped", "bqe->GTe", builder->dtype,
                         MODEL_ROLE_PROJECTION, x, -1, -1);
-    return constrained_to(builder, grouped, groups_axis(builder), MODEL_AXIS_LENGTH, MODEL_AXIS_EMBED, MODEL_NO_AXIS);
+    return by_groups(builder, grouped, MODEL_AXIS_LENGTH, MODEL_AXIS_EMBED, MODEL_NO_AXIS);
 }
 
 /* Groups as rows again, without their zeros. */
@@ -294,7 +292,7 @@ static int with_shared_expert(struct builder *builder, const struct letters *l, 
 static int gates_at_experts(struct builder *builder, const struct letters *l, int gates)
 {
     int sent = copied(builder, l, "mlp/expert/gates", "GxC->xGC", MODEL_ROLE_STATISTIC, gates);
-    return constrained_to(builder, sent, MODEL_AXIS_EXPERT, MODEL_AXIS_EXPERT_REPLICAS, MODEL_NO_AXIS, MODEL_NO_AXIS);
+    return at_expert(builder, sent, MODEL_NO_AXIS);
 }
 
 /* An operation on rows of tokens or experts; a run reads their places in a second operand. */
@@ -318,8 +316,8 @@ static int sorted_experts(struct builder *builder, const struct letters *l, int 
     int gates = permuted(builder, l, MODEL_DISPATCH, "mlp/router/gates", "GTx", "GxC", MODEL_ROLE_STATISTIC, softmax,
                          places),
         sorted = permuted(builder, l, MODEL_DISPATCH, "mlp/sorted", "GTe", "GxCe", kept, grouped, places);
-    constrained_to(builder, gates, groups_axis(builder), MODEL_AXIS_UNMODELED, MODEL_AXIS_LENGTH, MODEL_NO_AXIS);
-    constrained_to(builder, sorted, groups_axis(builder), MODEL_AXIS_UNMODELED, MODEL_AXIS_LENGTH, MODEL_AXIS_EMBED);
+    by_groups(builder, gates, MODEL_AXIS_UNMODELED, MODEL_AXIS_LENGTH, MODEL_NO_AXIS);
+    by_groups(builder, sorted, MODEL_AXIS_UNMODELED, MODEL_AXIS_LENGTH, MODEL_AXIS_EMBED);
     const bool hidden = builder_has(builder, MODEL_TRAIT_WEIGHS_HIDDEN);
     const int sent = hidden ? gates_at_experts(builder, l, gates) : -1;
     int outputs = from_experts(builder, l, expert_mlps(builder, l, to_experts(builder, l, sorted), sent)),
@@ -327,7 +325,7 @@ static int sorted_experts(struct builder *builder, const struct letters *l, int 
                          : apply(builder, l, MODEL_MAP, MODEL_GATED, "mlp/weighed", "GxCe,GxC->GxCe", dtype,
                                  MODEL_ROLE_FUSED, outputs, gates, -1),
         rows = permuted(builder, l, MODEL_COMBINE, "mlp/combined", "GxCe", "GTe", kept, weighed, places);
-    return constrained_to(builder, rows, groups_axis(builder), MODEL_AXIS_LENGTH, MODEL_AXIS_EMBED, MODEL_NO_AXIS);
+    return by_groups(builder, rows, MODEL_AXIS_LENGTH, MODEL_AXIS_EMBED, MODEL_NO_AXIS);
 }
 
 static int experts(struct builder *builder, int x, char length, enum model_stack_kind of)

@@ -203,12 +203,8 @@ static int run_layers(struct builder *builder, const struct stack *stack, enum l
     builder->scope = stack->name;
     int result = model_builder_tensor(builder, model_builder_name(builder, "output"), labels, builder->stream,
                                       MODEL_ACTIVATION, MODEL_ROLE_LAYER_INPUT);
-    struct model_op *loop =
-        model_builder_op(builder, MODEL_LOOP, MODEL_NO_FUNCTION, builder->program->blocks[body].name);
-    loop->body = body;
-    loop->trips = layers;
-    loop->carry_count = 1;
-    loop->carries[0] = (struct model_carry){x, in, out, result};
+    model_builder_loop(builder, builder->program->blocks[body].name, body, layers,
+                       (struct model_carry){x, in, out, result});
     return result;
 }
 

@@ -57,9 +57,8 @@ int model_moments_of(enum model_optimizer optimizer, const char *path, int dims,
 
 enum base_status model_optimizer_parse(const char *text, enum model_optimizer *out, struct base_error *error)
 {
-    const char *names[MODEL_OPTIMIZER_COUNT];
+    static const char *const names[] = {MODEL_OPTIMIZER_NAMES};
     int optimizer;
-    for (int i = 0; i < MODEL_OPTIMIZER_COUNT; i++) names[i] = optimizers[i].name;
     BASE_TRY(base_parse_word(text, "optimizer", names, BASE_COUNT(names), &optimizer, error));
     *out = (enum model_optimizer)optimizer;
     return BASE_OK;

@@ -36,9 +36,7 @@ void model_program_build(struct base_arena *arena, const struct model_config *co
                  : options->microbatches && options->parts; /* microbatches pass through stages in every kind of step */
     if (builder.options.microbatches) {
         int body = model_builder_block(&builder, "microbatches", step);
-        struct model_op *loop = model_builder_op(&builder, MODEL_LOOP, MODEL_NO_FUNCTION, "microbatches");
-        loop->body = body;
-        loop->trips = MODEL_MICROBATCHES;
+        model_builder_loop(&builder, "microbatches", body, MODEL_MICROBATCHES, BUILDER_NO_CARRY);
         builder.block = body;
     }
     struct builder_forward forward = model_builder_forward_pass(&builder);

@@ -21,9 +21,8 @@ bool model_is_modules(const char *text)
 
 enum base_status model_modules_parse(const char *text, unsigned *out, struct base_error *error)
 {
-    const char *known[MODEL_MODULE_COUNT];
+    static const char *const known[] = {MODEL_MODULE_NAMES};
     unsigned found = 0;
-    for (int i = 0; i < MODEL_MODULE_COUNT; i++) known[i] = modules[i].name;
     for (const char *at = text + sizeof begins - 1;; at++) {
         char name[64];
         int which;

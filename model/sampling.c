@@ -47,11 +47,7 @@ static int find_threshold(struct builder *builder, const struct search *s, int x
     builder->block = outer;
     int result = model_builder_tensor(builder, base_print(builder->arena, "%s/found", s->name), "bt", MODEL_FLOAT32,
                                       MODEL_ACTIVATION, MODEL_ROLE_STATISTIC);
-    struct model_op *loop = model_builder_op(builder, MODEL_LOOP, MODEL_NO_FUNCTION, s->name);
-    loop->body = body;
-    loop->trips = MODEL_BISECTIONS;
-    loop->carry_count = 1;
-    loop->carries[0] = (struct model_carry){first, in, out, result};
+    model_builder_loop(builder, s->name, body, MODEL_BISECTIONS, (struct model_carry){first, in, out, result});
     return result;
 }
 

@@ -5,8 +5,6 @@ _Static_assert(MODEL_TRAIT_COUNT <= 8 * sizeof(model_trait_set), "sets of traits
 
 const char *model_trait_name(enum model_trait trait)
 {
-    static const struct {
-        const char *name;
-    } rows[] = {MODEL_TRAIT_ROWS};
-    return rows[trait].name;
+    static const char *const names[] = {MODEL_TRAIT_NAMES};
+    return names[trait];
 }

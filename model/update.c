@@ -327,11 +327,7 @@ static int add_squares_of_layers(struct builder *builder, enum model_size layers
         out = parameter ? add_squares(builder, parameter, in) : add_squares_of_stack(builder, layers, in);
     builder->block = outer;
     int result = scalar(builder, name);
-    struct model_op *loop = model_builder_op(builder, MODEL_LOOP, MODEL_NO_FUNCTION, name);
-    loop->body = body;
-    loop->trips = layers;
-    loop->carry_count = 1;
-    loop->carries[0] = (struct model_carry){total, in, out, result};
+    model_builder_loop(builder, name, body, layers, (struct model_carry){total, in, out, result});
     return result;
 }
 
@@ -390,9 +386,7 @@ static void update_one(struct builder *builder, struct builder_parameter *parame
 static void repeat(struct builder *builder, enum model_size layers, const char *name)
 {
     int body = model_builder_block(builder, name, builder->block);
-    struct model_op *loop = model_builder_op(builder, MODEL_LOOP, MODEL_NO_FUNCTION, name);
-    loop->body = body;
-    loop->trips = layers;
+    model_builder_loop(builder, name, body, layers, BUILDER_NO_CARRY);
     builder->block = body;
 }
 

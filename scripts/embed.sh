@@ -1,7 +1,8 @@
 #!/bin/sh
 # Prints C or assembler text that embeds a file as a constant (embedded_ROOM_FILE_ext):
 #   - a CSV of topo/: an array of its struct, a field per column;
-#   - a CSV of an enumeration: a header, FILE.h, with the enum and the rows of its table; of some others the rows alone;
+#   - a CSV of an enumeration: a header, FILE.h, with the enum, the rows of its table and its names; of some others
+#     rows and names alone;
 #   - the commands: a struct commands_command each, whose run is ROOM_NAME_run, and the groups of options;
 #   - any other CSV: a `struct base_table` with its cells as texts;
 #   - any other file: an array of characters, ended by a NUL; of a script without indents and lines of comment.
@@ -35,6 +36,7 @@ model/modules.csv) record=model_module prefix=MODEL_MODULE_ last=MODEL_MODULE_CO
 model/remat_policies.csv) rows=REMAT_POLICIES texts=tensors ;;
 model/gin/gin_macros.csv) rows=GIN_MACROS texts="macro class parameter" ;;
 model/gin/gin_networks.csv) rows=GIN_NETWORKS texts="module architecture model wrapper config remark" ;;
+model/gin/gin_fields.csv) rows=GIN_FIELDS ;;
 model/gin/gin_parts.csv) rows=GIN_PARTS texts="class parameter taken" ;;
 exec/row_functions.csv) rows=ROW_FUNCTIONS kept=operands prefix=MODEL_ ;;
 exec/example_functions.csv) rows=EXAMPLE_FUNCTIONS prefix=MODEL_ ;;
@@ -142,8 +144,18 @@ function put_member(column, value, is_charted) {
     else printf "%s%s = %s, ", (column ~ /^\[/ ? "" : "."), column, value
 }
 
+# The column name alone, as texts.
+function put_names(of,    r, i) {
+    for (i = 1; i <= columns && cells[0, i] != "name"; i++) continue
+    if (i > columns) return
+    printf "#define %s_NAMES", of
+    for (r = 1; r < rows; r++) printf " \\\n    %s,", text(cells[r, i])
+    print ""
+}
+
 # The rows alone, of a table without an enum; a key is a place in the array.
 function put_rows(    r, i) {
+    put_names(rows_of)
     printf "#define %s_COUNT %d\n#define %s_ROWS", rows_of, rows - 1, rows_of
     for (r = 1; r < rows; r++) {
         printf " \\\n    %s{", (cells[0, 1] == "key" ? "[" prefix cells[r, 1] "] = " : "")
@@ -173,7 +185,9 @@ function put_enum(    r, i, of) {
         for (i = 1; i <= columns; i++) put_member(cells[0, i], cells[r, i], cells[r, of["chart.place"]])
         printf "},"
     }
-    print "\n#endif"
+    print ""
+    put_names(toupper(record))
+    print "#endif"
 }
 
 # A row of a command is a member of its struct, an option, or a group of options (@common).

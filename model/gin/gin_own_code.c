@@ -1,4 +1,5 @@
 /* Custom code in a gin file in place of T5X's: its computation is unknown. */
+#include "model/gin/gin_fields.csv.h"
 #include "model/gin/gin_reader.h"
 
 #include <string.h>
@@ -19,8 +20,8 @@ enum base_status model_gin_check_model_class(const struct model_gin *gin, const 
     static const char *const modules[] = {"t5x.models", "t5x.contrib.moe.models", "models"};
     const char *class = model_gin_last_part(model->text);
     const size_t length = class > model->text ? (size_t)(class - model->text) - 1 : 0;
-    bool is_class = false, of_t5x = !length;
-    for (int i = 0; i < BASE_COUNT(classes); i++) is_class = is_class || !strcmp(classes[i], class);
+    const bool is_class = base_has_word(BASE_COUNT(classes), classes, class);
+    bool of_t5x = !length;
     for (int i = 0; i < BASE_COUNT(modules); i++)
         of_t5x = of_t5x || (strlen(modules[i]) == length && !strncmp(modules[i], model->text, length));
     if ((is_class && of_t5x) || says_model(gin)) return BASE_OK;
@@ -31,33 +32,14 @@ enum base_status model_gin_check_model_class(const struct model_gin *gin, const 
 }
 
 /* Fields of T5Config and TransformerConfig in T5X's networks, the scanned ones and those for GPUs. */
-static const char *const fields[] = {"vocab_size",
-                                     "dtype",
-                                     "emb_dim",
-                                     "num_heads",
-                                     "num_encoder_layers",
-                                     "num_decoder_layers",
-                                     "num_layers",
-                                     "head_dim",
-                                     "mlp_dim",
-                                     "mlp_activations",
-                                     "dropout_rate",
-                                     "logits_via_embedding",
-                                     "float32_attention_logits",
-                                     "scale_attn_logits",
-                                     "remat_policy",
-                                     "scan_layers",
-                                     "param_scan_axis",
-                                     "transpose_batch_sequence",
-                                     "fuse_qkv_params"};
+static const char *const fields[] = {GIN_FIELDS_NAMES};
 
 enum base_status model_gin_check_parameters(const struct model_gin *gin, const struct model_gin_value *config)
 {
     for (int i = 0; i < gin->binding_count; i++) {
         const struct model_gin_binding *binding = &gin->bindings[i];
-        bool known = !model_gin_same_configurable(binding->configurable, config->text);
-        for (int j = 0; !known && j < BASE_COUNT(fields); j++) known = !strcmp(fields[j], binding->parameter);
-        if (known) continue;
+        const bool known = !model_gin_same_configurable(binding->configurable, config->text);
+        if (known || base_has_word(BASE_COUNT(fields), fields, binding->parameter)) continue;
         const char *nearest = base_nearest(binding->parameter, fields, BASE_COUNT(fields));
         return model_gin_fail_at(gin, binding->place, "%.120s: %.60s has no such parameter, and gin would fail%s%s%s",
                                  binding->name, model_gin_last_part(config->text), nearest ? "; did you mean " : "",

@@ -73,18 +73,20 @@ static enum base_status read_normalizing_factor(const char *text, struct sim_pla
 enum base_status sim_plan_read_cuts(const struct sim_plan_text *text, struct sim_plan *plan, struct base_error *error)
 {
     plan->pipeline.stages = plan->context_parallel = plan->expert_parallel = 1;
-    if (sim_key_is_given(text, SIM_EXPERT_PARALLEL))
-        BASE_TRY(base_parse_int(text->values[SIM_EXPERT_PARALLEL], "expert_parallel", 1, 1 << 20,
-                                &plan->expert_parallel, error));
+    BASE_TRY(sim_plan_read_number(text, SIM_EXPERT_PARALLEL, 1, 1 << 20, &plan->expert_parallel, error));
     if (plan->expert_parallel > 1 && sim_key_is_given(text, SIM_NUM_EXPERT_PARTITIONS))
         return base_fail(error, BASE_INPUT, "expert_parallel: contradicts num_expert_partitions, T5X's; keep one");
-    if (sim_key_is_given(text, SIM_PIPELINE_STAGES))
-        BASE_TRY(base_parse_int(text->values[SIM_PIPELINE_STAGES], "pipeline_stages", 1, SIM_MOST_STAGES,
-                                &plan->pipeline.stages, error));
-    if (sim_key_is_given(text, SIM_CONTEXT_PARALLEL))
-        BASE_TRY(base_parse_int(text->values[SIM_CONTEXT_PARALLEL], "context_parallel", 1, 1 << 20,
-                                &plan->context_parallel, error));
-    return BASE_OK;
+    BASE_TRY(sim_plan_read_number(text, SIM_PIPELINE_STAGES, 1, SIM_MOST_STAGES, &plan->pipeline.stages, error));
+    return sim_plan_read_number(text, SIM_CONTEXT_PARALLEL, 1, 1 << 20, &plan->context_parallel, error);
+}
+
+/* The plan's config from here on, with its padding, by which programs are known again. */
+static struct model_config *own_config(struct base_arena *arena, struct sim_plan *plan)
+{
+    struct model_config *config = base_new(arena, struct model_config, 1);
+    memcpy(config, plan->config, sizeof *config);
+    plan->config = config;
+    return config;
 }
 
 /* Layers of multi-token prediction are layers of the decoder like its last, and something of their own. */
@@ -96,13 +98,11 @@ static enum base_status take_mtp_layers(struct base_arena *arena, struct sim_pla
         return base_fail(error, BASE_INPUT,
                          "mtp_layers: is modelled of scanned decoders under Megatron, torchtitan and their like; use "
                          "0");
-    struct model_config *config = base_new(arena, struct model_config, 1);
-    memcpy(config, plan->config, sizeof *config); /* with its padding, by which programs are known again */
+    struct model_config *config = own_config(arena, plan);
     const int64_t per_block = model_layers_per_block(config, MODEL_DECODER_STACK);
     config->mtp_layers = plan->mtp_layers;
     config->num_decoder_layers += plan->mtp_layers;
     if (config->experts.count) config->experts.decoder_sparse_layers += plan->mtp_layers / per_block;
-    plan->config = config;
     return BASE_OK;
 }
 
@@ -118,12 +118,10 @@ static enum base_status take_capacity(struct base_arena *arena, struct sim_plan 
     if (!dense) return BASE_OK;
     if (!plan->config->experts.count || plan->config->encoder)
         return base_fail(error, BASE_INPUT, "moe_dispatcher: dense: is of decoders with experts; leave it out");
-    struct model_config *config = base_new(arena, struct model_config, 1);
-    memcpy(config, plan->config, sizeof *config); /* with its padding, by which programs are known again */
+    struct model_config *config = own_config(arena, plan);
     config->experts.capacity_factor = plan->capacity_factor * (double)config->experts.selected;
     config->experts.eval_capacity_factor = config->experts.capacity_factor;
     config->experts.group_size = plan->targets_length;
-    plan->config = config;
     return BASE_OK;
 }
 

@@ -74,35 +74,32 @@ static enum base_status read_parameter_dtype(struct sim_gin_draft *draft)
 
 /* ---- how answers are decoded ---- */
 
+/* Parameters are named as the plan's keys are. */
+enum { MOST_PARAMETERS = 6 };
 static const struct {
-    enum sim_key key;
-    const char *function, *parameter; /* NULL: of the model's predict */
+    const char *function;
+    int count;
+    enum sim_key keys[MOST_PARAMETERS];
 } decodings[] = {
-    {SIM_TEMPERATURE, "temperature_sample", "temperature"},
-    {SIM_TOPK, "temperature_sample", "topk"},
-    {SIM_TOPP, "temperature_sample", "topp"},
-    {SIM_RESCALE_LOG_PROBS, "temperature_sample", "rescale_log_probs"},
-    {SIM_MAX_DECODE_STEPS, "temperature_sample", "max_decode_steps"},
-    {SIM_MAX_DECODE_STEPS_HARD_LIMIT, "temperature_sample", "max_decode_steps_hard_limit"},
-    {SIM_ALPHA, "beam_search", "alpha"},
-    {SIM_MAX_DECODE_LEN, "beam_search", "max_decode_len"},
-    {SIM_MAX_DECODE_STEP, "beam_search", "max_decode_step"},
-    {SIM_MIN_LOG_PROB, "beam_search", "min_log_prob"},
-    {SIM_NUM_DECODES, "predict_batch_with_aux", "num_decodes"},
-    {SIM_PROMPT_WITH_TARGETS, "predict_batch_with_aux", "prompt_with_targets"},
+    {"temperature_sample",
+     6,
+     {SIM_TEMPERATURE, SIM_TOPK, SIM_TOPP, SIM_RESCALE_LOG_PROBS, SIM_MAX_DECODE_STEPS,
+      SIM_MAX_DECODE_STEPS_HARD_LIMIT}},
+    {"beam_search", 4, {SIM_ALPHA, SIM_MAX_DECODE_LEN, SIM_MAX_DECODE_STEP, SIM_MIN_LOG_PROB}},
+    {"predict_batch_with_aux", 2, {SIM_NUM_DECODES, SIM_PROMPT_WITH_TARGETS}},
 };
 
 /* A number, or True and False as 1 and 0; None is T5X's default. */
-static enum base_status set_decoding(struct sim_gin_draft *draft, enum sim_key key, const char *what,
-                                     const struct model_gin_value *value, struct model_gin_place place)
+static enum base_status set_decoding(struct sim_gin_draft *draft, enum sim_key key, const struct model_gin_value *value,
+                                     struct model_gin_place place)
 {
-    if (sim_gin_is_open(draft, what, value, place)) return BASE_OK;
-    if (value->kind == MODEL_GIN_BOOL) return sim_gin_set(draft, key, *value->text == 'T' ? "1" : "0", place), BASE_OK;
-    if (value->kind != MODEL_GIN_NUMBER) return sim_gin_wrong_kind(draft, what, "a number", value, place);
     const struct sim_plan_key *row = &sim_plan_keys[key];
     double number;
-    if (row->type == SIM_OF_TEXT) return sim_gin_set(draft, key, value->text, place), BASE_OK; /* temperature */
-    if (base_parse_double(value->text, what, row->low, row->high, &number, draft->gin->error) != BASE_OK)
+    if (sim_gin_is_open(draft, row->name, value, place)) return BASE_OK;
+    if (value->kind == MODEL_GIN_BOOL) return sim_gin_set(draft, key, *value->text == 'T' ? "1" : "0", place), BASE_OK;
+    if (value->kind != MODEL_GIN_NUMBER) return sim_gin_wrong_kind(draft, row->name, "a number", value, place);
+    if (row->type != SIM_OF_TEXT && /* temperature, which is checked with the batch */
+        base_parse_double(value->text, row->name, row->low, row->high, &number, draft->gin->error) != BASE_OK)
         return model_gin_fail_in(draft->gin, place);
     sim_gin_set(draft, key, value->text, place);
     return BASE_OK;
@@ -127,18 +124,17 @@ static enum base_status read_function(struct sim_gin_draft *draft)
 static enum base_status read_decoding(struct sim_gin_draft *draft)
 {
     struct model_gin_place place = {0};
-    const struct model_gin_value *model = draft->model.model;
+    const struct model_gin_value *model = draft->model.model, *value;
     BASE_TRY(read_function(draft));
-    for (int i = 0; i < BASE_COUNT(decodings); i++) {
-        const struct sim_gin_callee callee = {"", decodings[i].function};
-        const struct model_gin_value *value = sim_gin_get(draft, callee, decodings[i].parameter, &place);
-        if (value) BASE_TRY(set_decoding(draft, decodings[i].key, decodings[i].parameter, value, place));
-    }
-    const struct model_gin_value *value =
-        model ? model_gin_get(draft->gin, model->scope, model->text, "inputs_bidirectional_attention", &place) : NULL;
-    return value
-               ? set_decoding(draft, SIM_INPUTS_BIDIRECTIONAL_ATTENTION, "inputs_bidirectional_attention", value, place)
-               : BASE_OK;
+    for (int i = 0; i < BASE_COUNT(decodings); i++)
+        for (int k = 0; k < decodings[i].count; k++) {
+            const enum sim_key key = decodings[i].keys[k];
+            value = model_gin_get(draft->gin, "", decodings[i].function, sim_plan_keys[key].name, &place);
+            if (value) BASE_TRY(set_decoding(draft, key, value, place));
+        }
+    const enum sim_key key = SIM_INPUTS_BIDIRECTIONAL_ATTENTION;
+    value = model ? model_gin_get(draft->gin, model->scope, model->text, sim_plan_keys[key].name, &place) : NULL;
+    return value ? set_decoding(draft, key, value, place) : BASE_OK;
 }
 
 /* Training-only keys; a model's own file may bind them. */

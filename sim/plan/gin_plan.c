@@ -131,8 +131,7 @@ static enum base_status take_comment(struct sim_gin_draft *draft, const struct m
     int key = sim_plan_key_named(comment->key);
     struct model_gin_place place = comment->place;
     if (key < 0) {
-        const char *names[SIM_KEY_COUNT];
-        for (int i = 0; i < SIM_KEY_COUNT; i++) names[i] = sim_plan_keys[i].name;
+        static const char *const names[] = {SIM_KEY_NAMES};
         const char *nearest = base_nearest(comment->key, names, SIM_KEY_COUNT);
         model_gin_warn(draft->gin, place, "# meshwright: \"%.60s\" is no key of a plan%s%s%sskipped", comment->key,
                        nearest ? "; did you mean " : "", nearest ? nearest : "", nearest ? "? " : "; ");

@@ -116,8 +116,7 @@ static enum base_status unknown_key(const char *key, struct base_error *error)
         if (!strcmp(key, others[i].key))
             return base_fail(error, BASE_INPUT, "\"%s\" is of %s, and a plan is needed; use %s", key,
                              others[i].document, others[i].use);
-    const char *names[SIM_KEY_COUNT + 1] = {"task_feature_lengths"};
-    for (int i = 0; i < SIM_KEY_COUNT; i++) names[i + 1] = sim_plan_keys[i].name;
+    static const char *const names[] = {"task_feature_lengths", SIM_KEY_NAMES};
     const char *meant = base_synonym("key", key, strlen(key), BASE_SUGGESTED);
     if (meant) return base_fail(error, BASE_INPUT, "key of a plan: \"%.60s\" is unknown; use %s", key, meant);
     return base_fail_unknown(error, BASE_INPUT, "key of a plan", key, names, BASE_COUNT(names));
@@ -134,9 +133,8 @@ enum base_status sim_plan_from_json(struct base_arena *arena, const struct base_
             BASE_TRY(read_lengths(arena, member, &plan, error));
             continue;
         }
-        int key = 0;
-        while (key < SIM_KEY_COUNT && strcmp(sim_plan_keys[key].name, member->key) != 0) key++;
-        if (key == SIM_KEY_COUNT) return unknown_key(member->key, error);
+        const int key = sim_plan_key_named(member->key);
+        if (key < 0) return unknown_key(member->key, error);
         BASE_TRY(value_text(arena, (enum sim_key)key, member, &plan.values[key], error));
     }
     *out = plan;

@@ -1,7 +1,12 @@
 /* Reads and writes a plan's defaults, words and numbers by the rows of plan_keys.csv. */
 #include "sim/plan/plan_keys.h"
 
+#include <stddef.h>
 #include <string.h>
+
+#define FIELD(member) .offset = offsetof(struct sim_plan, member), .size = sizeof(((struct sim_plan *)0)->member)
+
+const struct sim_plan_key sim_plan_keys[] = {SIM_KEY_ROWS};
 
 int sim_plan_key_named(const char *name)
 {
@@ -28,6 +33,13 @@ bool sim_is_assumed(const struct sim_plan_text *text, enum sim_key key)
 {
     return sim_key_is_given(text, SIM_SOFTWARE) && !sim_key_is_given(text, key) &&
            sim_usual_value(text->values[SIM_SOFTWARE], key);
+}
+
+enum base_status sim_plan_read_number(const struct sim_plan_text *text, enum sim_key key, int64_t low, int64_t high,
+                                      int64_t *out, struct base_error *error)
+{
+    if (!sim_key_is_given(text, key)) return BASE_OK;
+    return base_parse_int(text->values[key], sim_plan_keys[key].name, low, high, out, error);
 }
 
 /* ---- the fields of a checked plan ---- */
@@ -76,25 +88,31 @@ static enum base_status read_word(const char *text, const struct sim_plan_key *r
     return BASE_OK;
 }
 
+/* A word, or layers, modules or tensors by name. */
+static enum base_status read_remat(const char *text, const struct sim_plan_key *row, struct sim_plan *plan,
+                                   struct base_error *error)
+{
+    struct model_options *options = &plan->options;
+    if (model_is_of_some_layers(text)) {
+        options->remat = MODEL_REMAT_FULL;
+        return model_some_layers_parse(text, &plan->remat_every, &plan->remat_layers, error);
+    }
+    if (model_is_modules(text)) {
+        options->remat = MODEL_REMAT_NONE;
+        return model_modules_parse(text, &options->recomputed_modules, error);
+    }
+    const char *const tensors = model_policy_tensors(text);
+    if (!tensors && !strchr(text, ':')) return read_word(text, row, plan, error);
+    options->remat = MODEL_REMAT_TENSORS;
+    return model_saved_parse(tensors ? tensors : text, &options->saved, error);
+}
+
 static enum base_status read_value(const char *text, const struct sim_plan_key *row, struct sim_plan *plan,
                                    struct base_error *error)
 {
     int64_t whole;
     double real;
-    if (row == &sim_plan_keys[SIM_REMAT_POLICY] && model_is_of_some_layers(text)) {
-        plan->options.remat = MODEL_REMAT_FULL;
-        return model_some_layers_parse(text, &plan->remat_every, &plan->remat_layers, error);
-    }
-    if (row == &sim_plan_keys[SIM_REMAT_POLICY] && model_is_modules(text)) {
-        plan->options.remat = MODEL_REMAT_NONE;
-        return model_modules_parse(text, &plan->options.recomputed_modules, error);
-    }
-    const char *const tensors = row == &sim_plan_keys[SIM_REMAT_POLICY] ? model_policy_tensors(text) : NULL;
-    if (tensors) text = tensors;
-    if (row == &sim_plan_keys[SIM_REMAT_POLICY] && strchr(text, ':')) {
-        plan->options.remat = MODEL_REMAT_TENSORS;
-        return model_saved_parse(text, &plan->options.saved, error);
-    }
+    if (row == &sim_plan_keys[SIM_REMAT_POLICY]) return read_remat(text, row, plan, error);
     if (row->type == SIM_OF_WORD) return read_word(text, row, plan, error);
     if (row->type == SIM_OF_WHOLE) {
         BASE_TRY(base_parse_int(text, row->name, (int64_t)row->low, (int64_t)row->high, &whole, error));
@@ -148,6 +166,17 @@ enum base_status sim_plan_read_values(const struct sim_plan *usual, const struct
 
 /* ---- the plan as text again ---- */
 
+/* NULL: a word says it. */
+static const char *remat_text(struct base_arena *arena, const struct sim_plan *plan)
+{
+    const struct model_options *options = &plan->options;
+    return options->remat == MODEL_REMAT_TENSORS ? model_saved_text(arena, &options->saved)
+           : options->recomputed_modules         ? model_modules_text(arena, options->recomputed_modules)
+           : plan->remat_every                   ? base_print(arena, "full;every:%d", plan->remat_every)
+           : plan->remat_layers                  ? base_print(arena, "full;layers:%d", plan->remat_layers)
+                                                 : NULL;
+}
+
 static const char *value_text(struct base_arena *arena, const struct sim_plan *plan, const struct sim_plan_key *row)
 {
     struct base_text out = {.arena = arena};
@@ -156,14 +185,8 @@ static const char *value_text(struct base_arena *arena, const struct sim_plan *p
     switch (row->type) {
     case SIM_OF_TEXT: return memcpy(&text, (const char *)plan + row->offset, sizeof text), text;
     case SIM_OF_WORD:
-        if (row == &sim_plan_keys[SIM_REMAT_POLICY] && plan->options.remat == MODEL_REMAT_TENSORS)
-            return model_saved_text(arena, &plan->options.saved);
-        if (row == &sim_plan_keys[SIM_REMAT_POLICY] && plan->options.recomputed_modules)
-            return model_modules_text(arena, plan->options.recomputed_modules);
-        if (row == &sim_plan_keys[SIM_REMAT_POLICY] && plan->remat_every)
-            return base_print(arena, "full;every:%d", plan->remat_every);
-        if (row == &sim_plan_keys[SIM_REMAT_POLICY] && plan->remat_layers)
-            return base_print(arena, "full;layers:%d", plan->remat_layers);
+        if (row == &sim_plan_keys[SIM_REMAT_POLICY]) text = remat_text(arena, plan);
+        if (text) return text;
         for (int i = 0; i < SIM_MOST_WORDS && row->words[i].name; i++)
             if (row->words[i].value == load(plan, row)) text = row->words[i].name;
         return text;

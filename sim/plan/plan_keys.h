@@ -17,6 +17,10 @@ enum {
 enum base_status sim_plan_read_values(const struct sim_plan *usual, const struct sim_plan_text *text,
                                       struct sim_plan *plan, struct base_error *error);
 
+/* The number of a key that a plan says before its other keys are read; else *out stays. */
+enum base_status sim_plan_read_number(const struct sim_plan_text *text, enum sim_key key, int64_t low, int64_t high,
+                                      int64_t *out, struct base_error *error);
+
 /* compilers.c: reads the plan's compiler, after its keys and placement. BASE_INPUT: no such compiler. */
 enum base_status sim_plan_read_compiler(struct sim_plan *plan, struct base_error *error);
 

@@ -1,4 +1,5 @@
 /* The mesh that a plan asks for: a tile of T5X's, a number of partitions, or named axes. */
+#include "sim/plan/plan_keys.h"
 #include "sim/plan/plan_parts.h"
 
 #include <string.h>
@@ -8,9 +9,8 @@
 static enum base_status read_flag(const struct sim_plan_text *text, enum sim_key key, bool *out,
                                   struct base_error *error)
 {
-    int64_t flag;
-    if (!sim_key_is_given(text, key)) return BASE_OK;
-    BASE_TRY(base_parse_int(text->values[key], sim_plan_keys[key].name, 0, 1, &flag, error));
+    int64_t flag = *out;
+    BASE_TRY(sim_plan_read_number(text, key, 0, 1, &flag, error));
     *out = flag == 1;
     return BASE_OK;
 }
@@ -61,8 +61,7 @@ static enum base_status spread_experts(const struct sim_plan_text *text, struct 
     const int64_t tensor = request->num_partitions, experts = request->num_expert_partitions;
     int64_t sharing = 0, context = 1;
     if (!sim_key_is_given(text, SIM_EXPERT_PARALLEL) || experts <= 1) return BASE_OK;
-    if (sim_key_is_given(text, SIM_CONTEXT_PARALLEL))
-        BASE_TRY(base_parse_int(text->values[SIM_CONTEXT_PARALLEL], "context_parallel", 1, 1 << 20, &context, error));
+    BASE_TRY(sim_plan_read_number(text, SIM_CONTEXT_PARALLEL, 1, 1 << 20, &context, error));
     if (experts % context)
         return base_fail(error, BASE_INPUT,
                          "expert_parallel: %lld is no multiple of context_parallel, %lld, over which experts go before "
@@ -90,8 +89,7 @@ enum base_status sim_plan_mesh_request(struct base_arena *arena, const struct si
                                        struct topo_mesh_request *request, struct base_error *error)
 {
     *request = (struct topo_mesh_request){.tile_by_host_if_needed = true};
-    const char *submesh = text->values[SIM_SUBMESH], *partitions = text->values[SIM_NUM_PARTITIONS],
-               *experts = text->values[SIM_NUM_EXPERT_PARTITIONS];
+    const char *submesh = text->values[SIM_SUBMESH], *experts = text->values[SIM_NUM_EXPERT_PARTITIONS];
     if (sim_key_is_given(text, SIM_EXPERT_PARALLEL) && strcmp(text->values[SIM_EXPERT_PARALLEL], "1") != 0)
         experts = text->values[SIM_EXPERT_PARALLEL];
     request->has_experts = experts && *experts;
@@ -109,9 +107,8 @@ enum base_status sim_plan_mesh_request(struct base_arena *arena, const struct si
                                  &request->submesh_count, error));
         for (int i = 0; i < request->submesh_count; i++) request->submesh[i] = (int)numbers[i];
     }
-    if (partitions && *partitions)
-        BASE_TRY(base_parse_int(partitions, "num_partitions", 1, INT32_MAX, &request->num_partitions, error));
-    else request->num_partitions = request->submesh_count ? 0 : 1;
+    request->num_partitions = request->submesh_count ? 0 : 1;
+    BASE_TRY(sim_plan_read_number(text, SIM_NUM_PARTITIONS, 1, INT32_MAX, &request->num_partitions, error));
     return spread_experts(text, request, error);
 }
 
