@@ -74,7 +74,7 @@ struct tuner_relaxed_kernel {
 struct tuner_relaxed_program {
     struct tuner_class classes[TUNER_MOST_CLASSES];
     int class_count;
-    uint32_t sizes_of_class[TUNER_MOST_CLASSES][MODEL_MAX_RANK]; /* by dimension: bits of enum model_size, where sizes
+    uint64_t sizes_of_class[TUNER_MOST_CLASSES][MODEL_MAX_RANK]; /* by dimension: bits of enum model_size, where sizes
                                                                     that propagate each other's shards count as one */
     unsigned char carriers[MODEL_SIZE_COUNT]; /* by enum model_size: the size that represents it in propagation; heads
                                                  and joined heads share one, and so do the two batches */

@@ -2,6 +2,7 @@
  * of one device: kernels with bytes read and written, and contractions. */
 #include "tuner/relaxed_parts.h"
 
+#include <assert.h>
 #include <string.h>
 
 /* A dimension that is part of another, or repeated into it, is represented by the other. */
@@ -25,13 +26,15 @@ static void find_carriers(const struct model_program *program, unsigned char car
     }
 }
 
+static_assert(MODEL_SIZE_COUNT <= 64, "sizes are bits of a uint64_t");
+
 static void find_sizes(struct drafter *d)
 {
     const struct model_program *program = d->s->program;
     for (int t = 0; t < program->tensor_count; t++) {
         const struct model_tensor *root = tuner_tensor_at(d, d->root[t]);
         for (int i = 0; i < root->rank; i++)
-            d->out->sizes_of_class[d->class_of[t]][i] |= UINT32_C(1) << d->out->carriers[root->dims[i]];
+            d->out->sizes_of_class[d->class_of[t]][i] |= UINT64_C(1) << d->out->carriers[root->dims[i]];
     }
 }
 
