@@ -4,6 +4,7 @@
 
 #include <assert.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define DECODER                                                                                                        \
@@ -86,6 +87,49 @@ static void decode_steps_do_not_read_the_encoder(struct base_arena *arena)
     const struct served step = serve(arena, &text, MODEL_STEP_DECODE), all = serve(arena, &text, MODEL_STEP_GENERATE);
     assert(all.serving.weight_bytes == step.serving.weight_bytes);
     assert(all.serving.weight_bytes < all.prediction.memory.parameter_bytes);
+}
+
+/* ---- decoders of today ---- */
+
+static struct served serve_on_gpus(struct base_arena *arena, const char *model, const char *topology,
+                                   const char *experts, const char *batch)
+{
+    const struct sim_plan_text text = {.values = {[SIM_MODEL] = model,
+                                                  [SIM_TOPOLOGY] = topology,
+                                                  [SIM_EXPERT_PARALLEL] = experts,
+                                                  [SIM_SOFTWARE] = "megatron",
+                                                  [SIM_BATCH_SIZE] = batch,
+                                                  [SIM_TARGETS_LENGTH] = "4096"}};
+    return serve(arena, &text, MODEL_STEP_DECODE);
+}
+
+/* DeepSeek-V3's 512 values of a latent vector and 64 of the keys' part that positions turn, whatever its 128 heads. */
+static void latent_caches_have_a_vector_for_all_heads(struct base_arena *arena)
+{
+    const struct served s = serve_on_gpus(arena, "deepseek_v3", "h100:2x8", "16", "32");
+    assert_near(s.serving.cache_bytes_per_token, 2 /* rows a device */ * 61 * 576 * 2.0, 1e-12);
+    assert(s.prediction.memory.cache_bytes == 4096 * (int64_t)s.serving.cache_bytes_per_token);
+}
+
+/* A token reads the weights of the experts that it chooses; many tokens reach them all. */
+static void a_step_reads_the_experts_that_its_tokens_reach(struct base_arena *arena)
+{
+    static const char model[] =
+        "scalable_decoder_only:emb_dim=2048,num_heads=16,head_dim=128,mlp_dim=4096,num_layers=8,"
+        "vocab_size=4096,mlp_activations=silu+linear,num_experts=16,num_selected_experts=2";
+    static const char *const rows[] = {"1", "4", "256"};
+    const double experts_bytes = 8.0 * 16 * 3 * 2048 * 4096 * 2;
+    struct served s[BASE_COUNT(rows)];
+    double read_bytes[BASE_COUNT(rows)];
+    for (int i = 0; i < BASE_COUNT(rows); i++) {
+        s[i] = serve_on_gpus(arena, model, "h100:1x1", NULL, rows[i]);
+        read_bytes[i] = (double)s[i].serving.weight_bytes - experts_bytes * pow(1 - 2.0 / 16, strtod(rows[i], NULL));
+    }
+    for (int i = 1; i < BASE_COUNT(rows); i++) {
+        assert_near(s[i].serving.weights_s / s[0].serving.weights_s, read_bytes[i] / read_bytes[0], 1e-6);
+        assert(s[i].prediction.step_s > s[i - 1].prediction.step_s);
+        assert(s[i].serving.weight_bytes == s[0].serving.weight_bytes);
+    }
 }
 
 /* A row for each decode of each example. */
@@ -390,6 +434,8 @@ static const struct test tests[] = {
     TEST(caches_grow_with_rows_and_length_and_weights_do_not),
     TEST(decode_steps_do_not_read_the_encoder),
     TEST(rows_are_decodes),
+    TEST(latent_caches_have_a_vector_for_all_heads),
+    TEST(a_step_reads_the_experts_that_its_tokens_reach),
 };
 
 int main(int argc, char **argv)

@@ -336,6 +336,7 @@ struct sim_cost_context {
     double recomputed_frac;         /* then: the share of saved layer tensors that is recomputed */
     double holes_bytes;             /* then: bytes of the compiled heap after recomputation */
     double local[SIM_MOST_FACTORS]; /* the list's factors */
+    double reached_frac;            /* of a device's experts, those that the tokens of a decode step choose */
     double bytes[SIM_MOST_SHAPES];  /* of each shape of the list */
     double totals_s[SIM_BOUND_COUNT], exposed_s /* of collectives */;
     double needed_flop, masked_flop; /* of the model; of these, in blocks that kernels skip behind the causal mask */
@@ -369,6 +370,9 @@ void sim_price_memory(struct sim_cost_context *p); /* price_memory.c: the peak o
 void sim_price_arena(struct sim_cost_context *p, int64_t arena_bytes, const int64_t bytes[MODEL_CATEGORY_COUNT],
                      double persistent_bytes[MODEL_CATEGORY_COUNT]);
 double sim_product_of(const struct sim_cost_context *p, const struct sim_factors *factors);
+bool sim_has_size(const struct sim_cost_context *p, const struct sim_factors *factors, enum model_size size);
+/* The bytes of a shape that decode steps read: of experts' weights, those of the experts that their tokens reach. */
+double sim_decoded_bytes(const struct sim_cost_context *p, int shape);
 double sim_standing_bytes(const struct sim_cost_context *p, int shape); /* transient bytes of a shape */
 /* price_events.c: memory events; steps_before: per operation, the number of list steps before it */
 void sim_list_events(struct base_arena *scratch, const struct sim_sharded *sharded, const int *steps_before,

@@ -14,9 +14,25 @@ static bool is_aligned(const struct sim_product *of, const struct sim_price_dot 
 
 static bool is_of_experts(const struct sim_cost_context *p, const struct sim_price_dot *dot)
 {
-    for (int i = 0; i < dot->batch.count; i++)
-        if (p->list->factors[dot->batch.of[i]].size == MODEL_EXPERTS) return true;
-    return false;
+    return sim_has_size(p, &dot->batch, MODEL_EXPERTS);
+}
+
+static bool is_decoded(const struct sim_cost_context *p, const struct sim_price_dot *dot)
+{
+    return is_of_experts(p, dot) && sim_has_size(p, &dot->rows, MODEL_DECODED_CAPACITY);
+}
+
+/* Reads and writes of a kernel. */
+static double kernel_bytes(const struct sim_cost_context *p, const struct sim_price_kernel *kernel)
+{
+    const int *touched = p->list->touched + kernel->first_shape;
+    bool decodes = false;
+    double bytes = 0;
+    for (int i = 0; i < kernel->dot_count; i++)
+        decodes = decodes || is_decoded(p, &p->list->dots[p->list->kernel_dots[kernel->first_dot + i]]);
+    for (int i = 0; i < kernel->shape_count; i++)
+        bytes += decodes ? sim_decoded_bytes(p, touched[i]) : p->bytes[touched[i]];
+    return bytes;
 }
 
 /* Transformer Engine starts a product for each expert. */
@@ -218,7 +234,7 @@ static struct sim_priced_kernel price_kernel(const struct sim_cost_context *p, c
         priced.flop += dots_flop[dot];
         rated += dots_rated_flop[dot] / sim_rate_frac(profile, p->list->dots[dot].dtype);
     }
-    for (int i = 0; i < kernel->shape_count; i++) priced.bytes += p->bytes[touched[i]];
+    priced.bytes = kernel_bytes(p, kernel);
     if (kernel->chain.bytes_per_element > 0)
         priced.bytes = kernel->chain.bytes_per_element * largest_elements(p, kernel);
     const struct sim_softmax_split split = sim_softmax_split(p, kernel);
@@ -264,8 +280,10 @@ static void price_dot(const struct sim_cost_context *p, int i, struct sim_unit_c
     const struct sim_profile *profile = &p->placement->profile;
     const bool in_kernels = p->plan->options.flash_attention && profile->constants[SIM_ATTENTION_FORWARD_FRAC] > 0;
     const struct sim_price_dot *dot = &p->list->dots[i];
-    const struct sim_product of = {sim_product_of(p, &dot->batch), sim_product_of(p, &dot->rows),
-                                   sim_product_of(p, &dot->columns), sim_product_of(p, &dot->contracted)};
+    const double reached_frac = is_decoded(p, dot) ? p->reached_frac : 1;
+    const struct sim_product of = {reached_frac * sim_product_of(p, &dot->batch),
+                                   sim_product_of(p, &dot->rows) / reached_frac, sim_product_of(p, &dot->columns),
+                                   sim_product_of(p, &dot->contracted)};
     const bool grouped =
         p->plan->options.sorts_tokens && profile->constants[SIM_GROUP_TILE_DIM] > 0 && is_of_experts(p, dot);
     prices->dots_flop[i] = in_kernels && dot->attention ? sim_attention_product_flop(profile, &of)
