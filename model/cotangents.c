@@ -172,6 +172,8 @@ int model_builder_need(struct builder_pass *pass, int tensor)
     const struct model_saved *saved = &builder->options.saved;
     if (builder->options.remat == MODEL_REMAT_TENSORS && wanted->saved_as)
         is_saved = (saved->device | saved->host) >> wanted->saved_as & 1;
+    if (builder->options.remat == MODEL_REMAT_MINIMAL && builder_has(builder, MODEL_TRAIT_NAMES_MINIMAL))
+        is_saved = wanted->saved_as && wanted->saved_as != MODEL_SAVED_CONTEXT;
     if (model_builder_saves_every_second(builder))
         is_saved = wanted->role == MODEL_ROLE_LAYER_INPUT || is_every_second(pass, tensor);
     if (model_is_of_modules(builder->options.recomputed_modules, wanted->name)) is_saved = false;

@@ -209,6 +209,13 @@ static int from_experts(struct builder *builder, const struct letters *l, int ou
     return by_groups(builder, returned, MODEL_AXIS_UNMODELED, MODEL_AXIS_LENGTH, MODEL_AXIS_EMBED);
 }
 
+/* MaxText's second up-projection of sorted rows has a name that no policy lists, moe_mlpwi_1 (layers/moe.py; a dump of
+ * Qwen 3 30B A3B under minimal saves one array of the hidden width). */
+static bool leaves_out_second(const struct builder *builder)
+{
+    return builder->options.sorts_tokens && builder_has(builder, MODEL_TRAIT_NAMES_MINIMAL);
+}
+
 /* Each expert is a separate MLP. gates: weights of rows, if applied before the last product; or -1. */
 static int expert_mlps(struct builder *builder, const struct letters *l, int inputs, int gates)
 {
@@ -220,7 +227,8 @@ static int expert_mlps(struct builder *builder, const struct letters *l, int inp
         hidden[i] = builder_contract(builder, name, spelled(builder, "xGCe,xeF->xGCF", l), NULL, builder->dtype,
                                      MODEL_ROLE_MLP_HIDDEN, inputs, kernel);
         at_expert(builder, hidden[i], MODEL_AXIS_MLP);
-        builder_saved_as(builder, i == 0 ? MODEL_SAVED_WI_0 : MODEL_SAVED_WI_1, hidden[i]);
+        if (i == 0 || !leaves_out_second(builder))
+            builder_saved_as(builder, i == 0 ? MODEL_SAVED_WI_0 : MODEL_SAVED_WI_1, hidden[i]);
         hidden[i] = with_bias(builder, l, MODEL_BIAS_MLP, name, hidden[i], "xF", "xGCF,xF->xGCF");
     }
     int activated =

@@ -1,6 +1,8 @@
 /* Shared by the files that assign buffers: tiled bytes of a value, loops over layers, the list of buffers. */
 #include "sim/compile/compiled_buffers.h"
 
+#include <math.h>
+
 /* ---- bytes ---- */
 
 double sim_local_extent(const struct sim_assigner *a, int size, unsigned axes)
@@ -8,11 +10,29 @@ double sim_local_extent(const struct sim_assigner *a, int size, unsigned axes)
     return (double)topo_shard_extent(a->options->mesh, axes, a->options->sizes[size]);
 }
 
+bool sim_is_of_sorted_rows(const struct sim_assigner *a, const struct sim_shape *shape)
+{
+    for (int d = 0; d < shape->rank; d++)
+        if (shape->dims[d] == MODEL_DECODER_CAPACITY) return a->options->most_row_times > 0;
+    return false;
+}
+
+/* How many times the mean load an array of experts' rows has room for: where devices have experts of their own, all
+ * rows of these devices may come to one, but no row to more experts than it chooses (MaxText's base.yml,
+ * ragged_buffer_factor -1; dumps of Mixtral 8x7B and Qwen 3 30B A3B by libtpu 0.0.42.1). */
+static double times_of_rows(const struct sim_assigner *a, const struct sim_shape *shape)
+{
+    double devices = 1;
+    for (int d = 0; d < shape->rank; d++)
+        if (shape->dims[d] == MODEL_EXPERTS) devices = (double)topo_axes_product(a->options->mesh, shape->spec[d]);
+    return sim_is_of_sorted_rows(a, shape) ? fmin(devices, a->options->most_row_times) : 1;
+}
+
 static double shape_bytes(const struct sim_assigner *a, const struct sim_shape *shape, double element_bytes)
 {
     double extents[MODEL_MAX_RANK];
     for (int d = 0; d < shape->rank; d++) extents[d] = sim_local_extent(a, shape->dims[d], shape->spec[d]);
-    return sim_tiled_bytes(extents, shape->rank, shape->dims, element_bytes);
+    return times_of_rows(a, shape) * sim_tiled_bytes(extents, shape->rank, shape->dims, element_bytes);
 }
 
 /* One-hot rows are a comparison until a product reads them: a gather of them moves bytes of 0 or 1. */

@@ -208,6 +208,7 @@ struct sim_compiled_options {
     bool scanned;                  /* layers are while loops of the program */
     bool saves_all;                /* saves all that autodiff saves: no remat policy */
     int64_t loss_tiles;            /* of which one's logits stand */
+    double most_row_times;         /* of the mean load: room for rows that other devices may send to experts; or 0 */
     bool checkpoints;              /* jax recomputes layers by a remat policy */
     bool keeps_kernel_sums;        /* those of attention kernels whose result is saved */
     bool product_norms;            /* gradients of norms' scales are products */

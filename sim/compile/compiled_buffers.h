@@ -94,7 +94,8 @@ void sim_assign_buffers(struct sim_assigner *a, enum sim_memory_schedule schedul
                         struct sim_compiled_memory *out);
 
 /* buffer_parts.c */
-int sim_array_shape(const struct sim_assigner *a, int value); /* of its array */
+int sim_array_shape(const struct sim_assigner *a, int value);                            /* of its array */
+bool sim_is_of_sorted_rows(const struct sim_assigner *a, const struct sim_shape *shape); /* MaxText's, of experts */
 double sim_local_extent(const struct sim_assigner *a, int size, unsigned axes);
 double sim_value_bytes(const struct sim_assigner *a, const struct sim_value *value);
 double sim_stacked_bytes(const struct sim_assigner *a, int value); /* of one layer's, as add_value stacks it */

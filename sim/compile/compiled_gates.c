@@ -26,9 +26,13 @@ int sim_gate_fusion(const struct sim_assigner *a, int v)
     return is_map(op, MODEL_GATE_GRAD_1) ? made : -1;
 }
 
+/* The kernel of sorted rows gives the gradient as its one result, so that it is overwritten, too: three arrays of the
+ * hidden width in dumps of Mixtral 8x7B over experts and over fsdp. A windowed product's gradient is not. */
 bool sim_is_gate_operand(const struct sim_assigner *a, int v, int at)
 {
     const struct sim_op *op = &a->s->ops[at];
-    return a->options->scanned && is_map(op, MODEL_GATE_GRAD_1) && sim_is_over_layers(a, a->s->values[v].loop) &&
-           (op->inputs[1] == v || op->inputs[2] == v);
+    if (!a->options->scanned || !is_map(op, MODEL_GATE_GRAD_1) || !sim_is_over_layers(a, a->s->values[v].loop))
+        return false;
+    const bool is_gradient = op->inputs[0] == v && sim_is_of_sorted_rows(a, &a->s->shapes[a->s->values[v].shape]);
+    return is_gradient || op->inputs[1] == v || op->inputs[2] == v;
 }

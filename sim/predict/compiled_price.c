@@ -36,6 +36,13 @@ static int unrolled(const struct sim_plan *plan)
     return asks && plan->placement->topology.slice_count > 1 && plan->num_microbatches > 1 ? 2 : 1;
 }
 
+double sim_most_row_times(const struct sim_plan *plan)
+{
+    const struct model_experts *e = &plan->config->experts;
+    const bool sends = strcmp(plan->software, "maxtext") == 0 && plan->options.sorts_tokens && e->selected > 0;
+    return sends ? (double)e->count / (double)e->selected : 0;
+}
+
 /* Without pointers to other data, and with zeros in gaps, so that it can be part of a key. */
 static void fill_options(const struct sim_cost_context *p, struct sim_compiled_options *out)
 {
@@ -45,6 +52,7 @@ static void fill_options(const struct sim_cost_context *p, struct sim_compiled_o
     out->scanned = plan->config->scan_layers;
     out->saves_all = plan->options.remat == MODEL_REMAT_NONE && !p->dropped_roles;
     out->loss_tiles = plan->loss_tiles;
+    out->most_row_times = sim_most_row_times(plan);
     out->product_norms = has_product_norms(plan);
     out->checkpoints = plan->options.remat != MODEL_REMAT_NONE;
     out->keeps_kernel_sums = plan->options.flash_attention && out->checkpoints;
@@ -130,27 +138,10 @@ static const struct sim_compiled_memory *find_layout(struct sim_cache *cache, co
     return &layout->memory;
 }
 
-/* MaxText's buffers of rows that came from other devices hold as many as could come (base.yml, ragged_buffer_factor
- * -1). Beyond the mean load, three of them, as wide as experts, stand at the peak of a dump of Mixtral 8x7B on v5p-64:
- * 62.2 GiB so, 46.4 without, 64.8 compiled. */
-double sim_ragged_rows_bytes(const struct sim_plan *plan)
-{
-    enum { BUFFERS = 3 };
-    const struct topo_axes *axes = &plan->placement->axes;
-    const struct model_experts *e = &plan->config->experts;
-    const int at = topo_axis_named(axes, "expert");
-    if (strcmp(plan->software, "maxtext") != 0 || at < 0 || !plan->options.sorts_tokens) return 0;
-    const double times = fmin((double)axes->sizes[at], (double)e->count / (double)e->selected),
-                 devices = topo_axes_product(axes, ~0u),
-                 tokens = (double)(plan->batch_size * plan->targets_length) / (double)plan->num_microbatches / devices;
-    return fmax(0, times - 1) * BUFFERS * tokens * (double)(e->selected * e->mlp_dim) *
-           (double)model_dtype_bytes(MODEL_BFLOAT16);
-}
-
 void sim_price_compiled(struct sim_cache *cache, const struct sim_program *program, struct sim_cost_context *p,
                         struct sim_detail *detail, double persistent_bytes[MODEL_CATEGORY_COUNT])
 {
-    const double *c = p->placement->profile.constants, ragged_bytes = sim_ragged_rows_bytes(p->plan);
+    const double *c = p->placement->profile.constants;
     const struct sim_sharded *sharded = program->sharded;
     double limit_bytes = p->placement->profile.settings.aimed_frac * (c[SIM_CAPACITY_BYTES] - c[SIM_RESERVED_BYTES]);
     struct sim_compiled_options options;
@@ -162,22 +153,11 @@ void sim_price_compiled(struct sim_cache *cache, const struct sim_program *progr
     /* An all-reduced accumulator reuses the accumulator's buffer. */
     persistent_bytes[MODEL_GRADIENT] = fmin(persistent_bytes[MODEL_GRADIENT], persistent_bytes[MODEL_PARAMETER]);
     for (int i = 0; i < MODEL_CATEGORY_COUNT; i++) limit_bytes -= persistent_bytes[i];
-    limit_bytes -= ragged_bytes;
     const struct sim_compiled_memory *memory = find_layout(cache, program, p, &options, limit_bytes);
-    if (options.lists_alive) {
-        sim_list_peak(p, sharded, memory, detail);
-        sim_add_peak_buffer(detail->arena, detail->peak,
-                            &(struct sim_peak_buffer){.name = "rows of experts",
-                                                      .why = "room for all rows that other devices may send",
-                                                      .category = MODEL_TEMPORARY,
-                                                      .bytes = ragged_bytes,
-                                                      .layer = -1,
-                                                      .microbatch = -1});
-    }
+    if (options.lists_alive) sim_list_peak(p, sharded, memory, detail);
     p->recomputed_frac = memory->recomputed_frac;
     p->holes_bytes = memory->holes_bytes;
     p->peak = sim_peak_at(sharded, memory->peak_op);
     p->peak.holding.total_bytes = memory->peak_bytes;
     memcpy(p->peak.holding.bytes, memory->category_bytes, sizeof memory->category_bytes);
-    p->peak.holding.total_bytes += ragged_bytes, p->peak.holding.bytes[MODEL_TEMPORARY] += ragged_bytes;
 }

@@ -8,7 +8,8 @@
  * inputs of the layout share it. */
 void sim_price_compiled(struct sim_cache *cache, const struct sim_program *program, struct sim_cost_context *p,
                         struct sim_detail *detail, double persistent_bytes[MODEL_CATEGORY_COUNT]);
-/* Buffers of MaxText's sorted rows beyond the mean load, of a device; 0: none */
-double sim_ragged_rows_bytes(const struct sim_plan *plan);
+/* How many times the mean load MaxText's arrays of experts' rows may have to hold, however many devices send: experts
+ * for each that a token chooses. 0: other software. */
+double sim_most_row_times(const struct sim_plan *plan);
 
 #endif
