@@ -164,10 +164,3 @@ int sim_outermost_loop(const struct sim_assigner *a, int loop)
     while (a->s->ops[loop].loop >= 0) loop = a->s->ops[loop].loop;
     return loop;
 }
-
-int sim_last_loop_end(const struct sim_assigner *a)
-{
-    int end = a->s->op_count - 1;
-    while (end > 0 && a->s->ops[end].kind != SIM_LOOP_END) end--;
-    return end;
-}

@@ -52,24 +52,11 @@ static int first_made(const struct sim_assigner *a, int tensor, int beside)
     return first;
 }
 
-static bool is_stacked_gradient(const struct sim_assigner *a, const struct sim_value *value)
-{
-    const struct model_tensor *tensor = &a->s->program->tensors[value->tensor];
-    return a->options->scanned && sim_is_over_layers(a, value->loop) && tensor->category == MODEL_GRADIENT &&
-           value->dtype == MODEL_FLOAT32;
-}
-
-static bool is_gathered(const struct sim_assigner *a, int value)
-{
-    const int made = a->s->values[value].definition;
-    return made >= 0 && a->s->ops[made].kind == SIM_COMMUNICATE && a->s->ops[made].collective == SIM_ALL_GATHER;
-}
-
 /* In a loop's body, the list schedule makes weight gradients as soon as it can; only their gathered operands live
  * longer than their reads. */
 static bool is_gathered_early(const struct sim_assigner *a, int value)
 {
-    return a->options->scanned && a->schedule == SIM_LIST && !a->windowed[value] && is_gathered(a, value) &&
+    return a->options->scanned && a->schedule == SIM_LIST && !a->windowed[value] && sim_is_gathered(a, value) &&
            sim_is_over_layers(a, a->s->values[value].loop);
 }
 
@@ -77,7 +64,7 @@ static bool is_gathered_early(const struct sim_assigner *a, int value)
  * those before overlapped sums do. */
 static bool is_gathered_late(const struct sim_assigner *a, int value)
 {
-    return !a->options->scanned && !a->options->async_gathers && !a->options->async_sums && is_gathered(a, value);
+    return !a->options->scanned && !a->options->async_gathers && !a->options->async_sums && sim_is_gathered(a, value);
 }
 
 /* Whether an operand of a weight gradient stands until the end of the backward pass. */
@@ -88,7 +75,7 @@ static bool waits(const struct sim_assigner *a, int value)
     if (!a->options->scanned && a->schedule != SIM_LIST && in_layers) return a->deferred[value];
     if (!a->waiting || !a->waiting[value] || is_gathered_late(a, value)) return false;
     const bool at_once = a->options->scanned && a->schedule == SIM_LIST && in_layers;
-    return at_once ? is_gathered(a, value) : a->options->window_rows > 0;
+    return at_once ? sim_is_gathered(a, value) : a->options->window_rows > 0;
 }
 
 /* A kernel overwrites only one of several operands that end with it. */
@@ -293,7 +280,7 @@ static int weight_gradients_of(const struct sim_assigner *a, int v)
 static bool add_gathered_forward(struct sim_assigner *a, int v)
 {
     const struct sim_sharded *s = a->s;
-    if (a->options->scanned || a->schedule != SIM_LIST || !is_gathered(a, v) || a->windowed[v] ||
+    if (a->options->scanned || a->schedule != SIM_LIST || !sim_is_gathered(a, v) || a->windowed[v] ||
         !sim_is_over_layers(a, s->values[v].loop) || !sim_has_batch(s, v))
         return false;
     struct sim_value value = s->values[v];
@@ -347,38 +334,6 @@ static int beside(const struct sim_assigner *a, int loop)
     return outermost >= 0 && !sim_is_over_layers(a, outermost) ? a->options->unrolled : 1;
 }
 
-/* Unless it is one for its weight gradients alone. */
-static bool is_array(const struct sim_assigner *a, int v)
-{
-    const struct sim_value *value = &a->s->values[v];
-    const struct sim_op *made = value->definition >= 0 ? &a->s->ops[value->definition] : NULL;
-    const bool counted = sim_is_over_layers(a, value->loop) && made && sim_is_weight_cast(a, made);
-    return value->stored && !value->persistent && !counted && !is_stacked_gradient(a, value) &&
-           !a->is_of_its_products[v] && !(made && made->kind == SIM_COMPUTE && made->op->phase == MODEL_OPTIMIZER);
-}
-
-void sim_list_values(struct sim_assigner *a)
-{
-    const int count = a->s->value_count;
-    a->is_array = base_new(a->arena, bool, count + 1);
-    a->values = base_new(a->arena, int, count + 1);
-    for (int v = 0; v < count; v++) {
-        a->is_array[v] = is_array(a, v);
-        if (a->windowed[v] || a->deferred[v] || a->waiting[v] || is_gathered(a, v) || a->is_array[v])
-            a->values[a->listed_count++] = v;
-    }
-}
-
-/* Over slices, weight gradients of layers that are no loops stand whole until all layers are done, and are summed then
- * (a dump of MaxText for two slices of v4 by libtpu 0.0.42.1). */
-static bool is_summed_behind(const struct sim_assigner *a, int v)
-{
-    const struct sim_value *value = &a->s->values[v];
-    return a->options->over_slices && a->options->checkpoints && !a->options->scanned && value->partial &&
-           value->stored && sim_is_over_layers(a, value->loop) && !sim_has_batch(a->s, v) &&
-           a->goes_backward[value->loop];
-}
-
 static void add_value(struct sim_assigner *a, int v)
 {
     const struct sim_sharded *s = a->s;
@@ -396,7 +351,7 @@ static void add_value(struct sim_assigner *a, int v)
     int loop = value->loop, carried = a->carried_in[v];
     bool outlives = loop >= 0 && sim_is_over_layers(a, loop) && value->last_use > s->ops[loop].match;
     enum model_category category = category_of(a, value, value->saved);
-    if (is_summed_behind(a, v)) {
+    if (sim_is_summed_behind(a, v)) {
         add_waiting_stack(a, loop, value->definition, bytes, category, NULL);
         return;
     }
@@ -428,6 +383,20 @@ static void add_value(struct sim_assigner *a, int v)
     sim_move_beside_first(a, v, &birth, &death);
     for (int i = sim_softmax_gradients(a, v, &death); i > 0 && death >= birth; i--)
         add_pieces(a, v, birth, death, bytes, category);
+}
+
+/* Its buffer is known from the first time on, unless it is dropped for a while. */
+static void add_settled(struct sim_assigner *a, struct sim_settled *settled)
+{
+    const int before = a->count, view = settled->is_summed && a->estimates;
+    struct sim_buffer *known = &settled->buffers[view];
+    if (settled->is[view] && !a->gaps) {
+        sim_add_buffer(a, known->birth, known->death, known->first_bytes, known->last_bytes, known->category);
+        return;
+    }
+    add_value(a, a->value);
+    settled->is[view] = settled->can_be && a->count == before + 1 && !a->gaps;
+    if (settled->is[view]) *known = a->buffers[before];
 }
 
 /* ---- the peak ---- */
@@ -474,7 +443,7 @@ void sim_assign_buffers(struct sim_assigner *a, enum sim_memory_schedule schedul
     a->count = a->array_count = 0;
     a->value = -1;
     sim_add_stacks(a);
-    for (int i = 0; i < a->listed_count; i++) a->value = a->values[i], add_value(a, a->value);
+    for (int i = 0; i < a->listed_count; i++) a->value = a->values[i], add_settled(a, &a->settled[i]);
     out->peak_bytes = find_peak(a, &of, &out->peak_op);
     a->peaks_at_last = of == SIM_LAST_ITERATION;
     sum_categories(a, of, out);

@@ -19,6 +19,13 @@ struct sim_buffer {
     int value;      /* the value, or the original of a copy; -1: an array that is no value of the program */
 };
 
+/* The buffer of a value with one, whose life is the same under any order, in haste or not. What is summed over devices
+ * has two: as it is laid out, and as it is estimated. */
+struct sim_settled {
+    bool can_be, is_summed, is[2];
+    struct sim_buffer buffers[2];
+};
+
 /* Separate arrays of unscanned layers, all of one size: from an operation of each layer, or one outside the layers, to
  * another one. The reading loop visits layers in reverse order. */
 struct sim_layer_arrays {
@@ -57,10 +64,12 @@ struct sim_assigner {
     bool *is_one_hot;              /* per tensor of the program */
     int *backward_loop;            /* per loop: the one that goes over the same layers behind it, or -1 */
     bool *goes_backward;           /* per loop: another one has gone over its layers */
-    int *reading_loop;         /* per loop: the one that reads backward what it makes; -1: it goes backward itself */
-    bool *is_of_its_products;  /* per value: a gradient of logits that is no array */
-    bool *is_array;            /* per value */
-    int *values, listed_count; /* those that are, or stand for, an array under some order */
+    int *reading_loop;           /* per loop: the one that reads backward what it makes; -1: it goes backward itself */
+    int last_loop_end;           /* operation; 0: there is no loop */
+    bool *is_of_its_products;    /* per value: a gradient of logits that is no array */
+    bool *is_array;              /* per value */
+    int *values, listed_count;   /* those that are, or stand for, an array under some order */
+    struct sim_settled *settled; /* of each of these, once it is known */
     int *gathered_one_hots, gathered_one_hot_count; /* values */
     bool *windowed;                                 /* per value: an operand of a windowed weight gradient */
     bool *waiting;                                  /* the same of one that waits for gathered activations; or NULL */
@@ -86,8 +95,12 @@ bool sim_has_room(struct sim_assigner *a, double bytes);
 double sim_remat_cost(struct sim_assigner *a,
                       double freed_bytes); /* XLA's: the limit divided by the freed bytes, an integer */
 
-/* compiled_buffers.c */
+/* listed_values.c */
 void sim_list_values(struct sim_assigner *a); /* is_array and values; what is windowed, deferred, waiting is known */
+bool sim_is_gathered(const struct sim_assigner *a, int value);      /* the result of an all-gather */
+bool sim_is_summed_behind(const struct sim_assigner *a, int value); /* over slices, when all layers are done */
+
+/* compiled_buffers.c */
 /* Collects all arrays under the order and finds their peak; as the scheduler estimates it, or as it is. */
 enum sim_memory_view { SIM_AS_LAID_OUT, SIM_AS_ESTIMATED };
 void sim_assign_buffers(struct sim_assigner *a, enum sim_memory_schedule schedule, enum sim_memory_view view,
@@ -106,7 +119,6 @@ void sim_add_arrays(struct sim_assigner *a, const struct sim_layer_arrays *array
 /* Buffers alive at the last collected peak, into the answer. */
 void sim_list_alive(const struct sim_assigner *a, struct sim_compiled_memory *out);
 int sim_outermost_loop(const struct sim_assigner *a, int loop);
-int sim_last_loop_end(const struct sim_assigner *a);
 static inline double sim_layers_of(const struct sim_assigner *a, int loop) /* trips of a loop */
 {
     return (double)a->options->sizes[a->s->ops[loop].trips];

@@ -232,13 +232,20 @@ static bool layers_are_alike(const struct heap *h, int first, int end, int n)
     return true;
 }
 
+/* A heap without room is packed again, where nothing is checkpointed: how much larger it becomes does not matter. */
+static bool is_decided(const struct heap *h)
+{
+    const struct sim_compiled_options *options = h->a->options;
+    return !options->checkpoints && h->end - options->in_order_over_bytes > options->limit_bytes;
+}
+
 /* Loops over layers are written out: once one of layers that are alike finds room, so do the others. */
 static double unrolled_heap_bytes(const struct sim_assigner *a)
 {
     const struct sim_op *ops = a->s->ops;
     struct heap h = {.a = a};
     add_moments(&h);
-    for (int first = 0, end; first < h.count; first = end) {
+    for (int first = 0, end; first < h.count && !is_decided(&h); first = end) {
         const int op = h.moments[first].op, loop = layers_around(&h, op), n = layer_count(&h, loop);
         for (end = first; end < h.count && h.moments[end].op < (loop < 0 ? op + 1 : ops[loop].match);) end++;
         const bool alike = layers_are_alike(&h, first, end, n);

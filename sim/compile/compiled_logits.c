@@ -90,7 +90,7 @@ int sim_last_read(const struct sim_assigner *a, int v)
     const struct sim_value *value = &a->s->values[v];
     const struct sim_op *last = value->last_use >= 0 ? &a->s->ops[value->last_use] : NULL;
     const int gradient = last && last->kind == SIM_COMPUTE ? last->outputs[0] : v,
-              behind = value->loop >= 0 ? a->s->ops[value->loop].match - 1 : sim_last_loop_end(a);
+              behind = value->loop >= 0 ? a->s->ops[value->loop].match - 1 : a->last_loop_end;
     if (a->options->over_slices && value->stored && sim_comes_of_loss(a, v))
         return value->loop >= 0 ? value->last_use : behind;
     if (gradient == v || !sim_comes_of_loss(a, gradient)) return last_product_of_quotient(a, v);

@@ -30,6 +30,7 @@ static void find_backward_loops(struct sim_assigner *a)
             if (a->backward_loop[i] < 0 && j > ops[i].match) a->backward_loop[i] = j;
         }
         a->reading_loop[i] = a->goes_backward[i] ? -1 : a->backward_loop[i];
+        if (ops[i].kind == SIM_LOOP_END) a->last_loop_end = i;
     }
 }
 

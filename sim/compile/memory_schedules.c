@@ -152,7 +152,7 @@ static bool waits_for_combined(const struct sim_assigner *a, int behind)
 int sim_logits_gradient_until(const struct sim_assigner *a, int value, int last_use)
 {
     const int loop = a->s->values[value].loop, gradient = sim_logits_weight_gradient(a, value),
-              end = loop >= 0 ? a->s->ops[loop].match - 1 : sim_last_loop_end(a);
+              end = loop >= 0 ? a->s->ops[loop].match - 1 : a->last_loop_end;
     const bool summed = gradient >= 0 && a->s->values[gradient].partial;
     if (summed && a->options->async_sums && !a->estimates && !a->in_haste) return end;
     if (a->schedule == SIM_LIST || (loop < 0 && summed && is_summed_with_loss(a, value, gradient))) return last_use;
@@ -211,5 +211,5 @@ int sim_gradient_stack_until(const struct sim_assigner *a, int backward)
     const int next = alone || a->estimates ? -1 : next_loop(a, backward);
     if (a->schedule != SIM_DEPTH_FIRST && next >= 0) return next;
     if (a->schedule == SIM_LIST || (a->schedule == SIM_POST_ORDER && !alone)) return begin->match;
-    return alone ? sim_last_loop_end(a) : a->s->ops[sim_outermost_loop(a, backward)].match - 1;
+    return alone ? a->last_loop_end : a->s->ops[sim_outermost_loop(a, backward)].match - 1;
 }

@@ -255,18 +255,20 @@ static bool is_product(const struct sim_op *op)
     return op->kind == SIM_COMPUTE && op->op->kind == MODEL_EINSUM && op->input_count == 2;
 }
 
-/* The one product that reads a gathered weight; -1: something else does, too. */
-static int only_reader(const struct sim_sharded *s, const int *arrays, int gathered)
+/* Of each array the one product that reads it; -1: something else does, too, or nothing does. */
+static int *only_readers(struct base_arena *arena, const struct sim_sharded *s, const int *arrays)
 {
-    int reader = -1;
-    for (int i = s->values[gathered].definition + 1; i < s->op_count; i++)
+    int *readers = base_new(arena, int, s->value_count + 1);
+    bool *read = base_new(arena, bool, s->value_count + 1);
+    for (int v = 0; v < s->value_count; v++) readers[v] = -1;
+    for (int i = 0; i < s->op_count; i++)
         for (int j = 0;
              s->ops[i].kind == SIM_COMPUTE && s->ops[i].op->kind != MODEL_RESHAPE && j < s->ops[i].input_count; j++) {
-            if (arrays[s->ops[i].inputs[j]] != gathered) continue;
-            if (reader >= 0 || !is_product(&s->ops[i])) return -1;
-            reader = i;
+            const int array = arrays[s->ops[i].inputs[j]];
+            readers[array] = read[array] || !is_product(&s->ops[i]) ? -1 : i;
+            read[array] = true;
         }
-    return reader;
+    return readers;
 }
 
 /* True if the same computation gathers the weight for another reader, too, which shares the gather. */
@@ -291,13 +293,13 @@ static bool sums_over_devices(const struct sim_op *op)
     return false;
 }
 
-static int product_of(const struct sim_sharded *s, const int *arrays, int at, bool scanned)
+static int product_of(const struct sim_sharded *s, const int *readers, int at, bool scanned)
 {
     const struct sim_op *moved = &s->ops[at];
     if (moved->kind != SIM_COMMUNICATE) return -1;
     if (moved->collective == SIM_ALL_GATHER && !sim_has_batch(s, moved->outputs[0])) {
-        const int reader = is_shared(s, at, scanned) ? -1 : only_reader(s, arrays, moved->outputs[0]);
-        return reader >= 0 && sums_over_devices(&s->ops[reader]) ? -1 : reader;
+        const int reader = readers[moved->outputs[0]];
+        return reader < 0 || sums_over_devices(&s->ops[reader]) || is_shared(s, at, scanned) ? -1 : reader;
     }
     if (moved->collective != SIM_REDUCE_SCATTER || sim_has_batch(s, moved->inputs[0])) return -1;
     int product = contraction_behind(s, moved->inputs[0]);
@@ -342,9 +344,10 @@ struct sim_product_window *sim_product_windows(struct base_arena *arena, const s
     int *const moving = base_new(arena, int, s->op_count + 1), *const arrays = base_new(arena, int, s->value_count + 1);
     int count = 0;
     for (int v = 0; v < s->value_count; v++) arrays[v] = array_of(s, v);
+    const int *const readers = only_readers(arena, s, arrays);
     for (int i = 0; i < s->op_count; i++) {
         const struct sim_op *moved = &s->ops[i];
-        const int product = product_of(s, arrays, i, scanned);
+        const int product = product_of(s, readers, i, scanned);
         of_moved[i] = -1;
         if (product < 0) continue;
         const bool gathers = moved->collective == SIM_ALL_GATHER;
