@@ -1,27 +1,51 @@
-/* Checks a search's results on TPUs with the newest compiler. The bounds of a search hold for the compiler of the
- * software's date; a run today uses another one, which may need more memory. */
+/* Checks what a search found as `predict` has it: a plan that it would not call likely to fit is none. On TPUs also
+ * with the newest compiler: the bounds of a search hold for the compiler of the software's date, and a run today uses
+ * another one, which may need more memory. */
 #include "commands/plan_report.h"
 #include "commands/tune.h"
 
 #include <math.h>
 
-/* One plan as the newest compiler has it, in place of that of the software's date. */
-static enum base_status predict_newest(struct commands_context *context, const struct tuner_space *space,
-                                       struct tuner_plan chosen, struct sim_plan_text *text, struct sim_prediction *out,
-                                       struct base_error *error)
-{
+/* A plan as `predict` has it. */
+struct looked {
+    struct sim_plan_text text;
     struct sim_plan plan;
-    *text = tuner_plan_text(space, chosen);
-    text->values[SIM_COMPILER] = NULL;
-    return commands_predict_plan(context, text, MODEL_STEP_TRAIN, NULL, &plan, out, error);
+    struct sim_prediction prediction;
+    double lacking_frac; /* of a device's memory, until it leaves the headroom and likely fits; 0: it does */
+};
+
+static enum base_status look_at(struct commands_context *context, double headroom_frac, struct looked *l,
+                                struct base_error *error)
+{
+    BASE_TRY(commands_predict_plan(context, &l->text, MODEL_STEP_TRAIN, NULL, &l->plan, &l->prediction, error));
+    const struct sim_prediction *p = &l->prediction;
+    const double likely_frac = 1 - sim_peak_frac_at_risk(&l->plan, 0.5),
+                 free_frac = (double)p->free_bytes / (double)p->memory.capacity_bytes;
+    const bool likely = !sim_wants_changes(sim_confidence_of(NULL, &l->plan, p).verdict);
+    l->lacking_frac = headroom_frac - free_frac;
+    if (!likely) l->lacking_frac = fmax(0.01, fmax(headroom_frac, likely_frac) - free_frac);
+    else if (l->lacking_frac < 0 && p->fits) l->lacking_frac = 0;
+    return BASE_OK;
 }
 
-/* The newest compiler's verdicts on a list: the largest relative lack of memory among refused plans. */
+/* As it is printed; then, in its place, as the newest compiler has it. */
+static enum base_status look_twice(struct commands_context *context, const struct tuner_space *space,
+                                   struct tuner_plan chosen, double headroom_frac, struct looked *l,
+                                   struct base_error *error)
+{
+    l->text = tuner_plan_text(space, chosen);
+    BASE_TRY(look_at(context, headroom_frac, l, error));
+    if (!space->by_software || l->lacking_frac > 0) return BASE_OK;
+    l->text.values[SIM_COMPILER] = NULL;
+    return look_at(context, headroom_frac, l, error);
+}
+
+/* Plans that are left out: the largest relative lack of memory among them. */
 struct asked {
     double lacking_frac;
 };
 
-/* Leaves those plans that the newest compiler takes, too, with the headroom. */
+/* Leaves those plans that likely fit, with the headroom. */
 static enum base_status leave_taken(struct commands_context *context, const struct tuner_space *space,
                                     double headroom_frac, struct tuner_result *result, struct asked *asked,
                                     struct base_error *error)
@@ -29,23 +53,35 @@ static enum base_status leave_taken(struct commands_context *context, const stru
     int kept = 0;
     result->refused_count = 0;
     for (int i = 0; i < result->plan_count; i++) {
-        struct sim_plan_text text;
-        struct sim_prediction p;
-        BASE_TRY(predict_newest(context, space, result->plans[i].plan, &text, &p, error));
-        const double lacking_frac = headroom_frac - (double)p.free_bytes / (double)p.memory.capacity_bytes;
-        const bool taken = p.fits && lacking_frac <= 0;
-        if (taken && !kept) result->newest_peak_bytes = (double)p.memory.peak_bytes;
+        struct looked l;
+        BASE_TRY(look_twice(context, space, result->plans[i].plan, headroom_frac, &l, error));
+        const bool taken = l.lacking_frac <= 0;
+        if (taken && !kept && space->by_software) result->newest_peak_bytes = (double)l.prediction.memory.peak_bytes;
         if (taken) result->plans[kept++] = result->plans[i];
         else if (!result->refused_count++) {
             struct base_text words = {.arena = context->arena};
             reports_put_found(context->arena, space, &result->plans[i], &words);
             result->refused_words = words.data;
-            result->refused_text = text;
-            result->refused_peak_bytes = (double)p.memory.peak_bytes;
-            asked->lacking_frac = fmax(lacking_frac, 0.01);
+            result->refused_text = l.text;
+            result->refused_peak_bytes = (double)l.prediction.memory.peak_bytes;
+            asked->lacking_frac = fmax(l.lacking_frac, 0.01);
         }
     }
     result->plan_count = kept;
+    return BASE_OK;
+}
+
+/* The plan with the smallest peak, as the newest compiler has it. */
+static enum base_status ask_of_nearest(struct commands_context *context, const struct tuner_space *space,
+                                       struct tuner_result *result, struct base_error *error)
+{
+    struct looked l = {.text = tuner_plan_text(space, result->nearest.plan)};
+    if (space->by_software) l.text.values[SIM_COMPILER] = NULL;
+    BASE_TRY(look_at(context, 0, &l, error));
+    if (l.prediction.fits) return BASE_OK; /* a plan of the search it is not: only the other compiler takes it */
+    result->nearest.prediction = l.prediction;
+    result->nearest_text = l.text;
+    result->nearest_again = commands_again(context, &l.plan);
     return BASE_OK;
 }
 
@@ -71,11 +107,13 @@ enum base_status commands_tune_search(struct commands_context *context, const st
     struct tuner_options next = *options;
     struct asked asked = {0};
     struct tuner_result first; /* with the refused best plan and front for the answer */
-    const bool one_each = space->search_rules || space->saved.value;
+    const bool one_each = space->search_rules || space->saved.value, has_stages = space->stages != NULL;
     for (int i = 0; i < MOST_SEARCHES; i++) {
-        if (i) BASE_TRY(tuner_space_build(context->arena, context->cache, request, space, error));
+        if (i && has_stages)
+            BASE_TRY(tuner_stages_build(context->arena, context->cache, request, &next, space, error));
+        else if (i) BASE_TRY(tuner_space_build(context->arena, context->cache, request, space, error));
         BASE_TRY(commands_tune_search_once(space, &next, out, error));
-        if (!space->by_software) return BASE_OK;
+        if (model_infers(space->step)) return BASE_OK;
         const int found = out->plan_count;
         BASE_TRY(leave_taken(context, space, options->headroom_frac, out, &asked, error));
         if (!i) first = *out;
@@ -97,5 +135,6 @@ enum base_status commands_tune_search(struct commands_context *context, const st
     /* Only the best per-tensor remat and unnamed rule set of each plan are ranked. */
     out->unasked = had_less || (out->refused_count && (one_each || !out->plan_count));
     out->proven_optimal = out->proven_optimal && !out->unasked;
-    return BASE_OK;
+    const bool is_near = !out->plan_count && out->has_nearest && !out->nearest_is_bound;
+    return is_near ? ask_of_nearest(context, space, out, error) : BASE_OK;
 }

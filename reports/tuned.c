@@ -133,9 +133,12 @@ static void put_newest(const struct reports_tuned *r, struct base_text *out)
                   "The search uses the compiler of the software's date; with the newest one the best plan needs %s.\n",
                   base_bytes(result->newest_peak_bytes));
     if (!result->refused_count) return;
-    base_putf(out, "%s left out, since it refuses them: %lld; the best of these: ",
-              result->plan_count ? "Plans" : "No plan found fits with the newest compiler. Plans",
-              (long long)result->refused_count);
+    const bool newest = r->space->by_software;
+    base_putf(out, "%s left out, since %s: %lld; the best of these: ",
+              result->plan_count ? "Plans"
+              : newest           ? "No plan found fits with the newest compiler. Plans"
+                                 : "No plan found likely fits. Plans",
+              newest ? "it refuses them" : "they probably do not fit", (long long)result->refused_count);
     base_putf(out, "%s, which needs %s\n", result->refused_words, base_bytes(result->refused_peak_bytes));
 }
 
@@ -225,7 +228,9 @@ static void put_proof(const struct reports_tuned *r, struct base_text *out)
         base_putf(out, "Proven within %.3g %%: no plan of the space is better by more.\n", 100 * result->gap_frac);
     else if (result->proven_optimal && result->plan_count)
         base_putf(out, "Proven: no plan of the space%s is better.\n",
-                  result->refused_count ? " that the newest compiler takes" : "");
+                  !result->refused_count  ? ""
+                  : r->space->by_software ? " that the newest compiler takes"
+                                          : " that likely fits");
     else if (result->proven_optimal && result->counts.out_of_bounds)
         base_putf(out, "Proven: none of the %lld plans that fit is within them.\n",
                   (long long)result->counts.out_of_bounds);
@@ -295,6 +300,7 @@ static void put_verdict(const struct reports_tuned *r, struct base_text *out)
               base_bytes(shortage.needed_bytes), base_bytes(shortage.limit_bytes));
     put_missing(r, &result->nearest.prediction, out);
     base_put(out, "\n");
+    if (result->nearest_again) base_putf(out, "Reproduce the nearest: %s\n", result->nearest_again);
     put_wider(r, out);
 }
 

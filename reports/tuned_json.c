@@ -4,7 +4,8 @@
 /* Members that plans of all lists have. */
 static void put_found(struct base_json_writer *w, const struct reports_tuned *r, const struct tuner_found *found)
 {
-    const struct sim_plan_text text = tuner_plan_text(r->space, found->plan);
+    const bool other = found == &r->result->nearest && r->result->nearest_again;
+    const struct sim_plan_text text = other ? r->result->nearest_text : tuner_plan_text(r->space, found->plan);
     const struct sim_prediction *p = &found->prediction;
     sim_plan_put_member(w, "plan", &text);
     base_json_member_string(w, "words", reports_tuned_words(r, found));

@@ -244,13 +244,16 @@ struct tuner_result {
     int front_count;
     struct tuner_found nearest; /* if nothing is ranked: the plan with the smallest peak, possibly a tight one */
     bool has_nearest, nearest_is_bound; /* is_bound: it was not predicted, and its memory is a lower bound */
+    /* Filled by the caller that predicts it as the newest compiler has it: its plan, and the command line of that. */
+    struct sim_plan_text nearest_text;
+    const char *nearest_again; /* NULL: not asked */
     struct tuner_found unfit;           /* the fastest predicted plan that does not fit and beats the best */
     bool has_unfit;
     struct tuner_counts counts;
     double memory_worth_s_per_byte; /* step time saved per additional byte, by the best plan's choice of policies */
-    /* Of a space with by_software; filled by the caller that asks the newest compiler. The plans that it refuses
-     * before the best remaining one: their number, the best of them, its bytes, and the bytes of the best remaining
-     * plan. */
+    /* Filled by the caller that asks how likely plans fit, and, of a space with by_software, the newest compiler. The
+     * plans left out before the best remaining one: their number, the best of them, its bytes; and the newest
+     * compiler's bytes of the best remaining plan. */
     int64_t refused_count;
     const char *refused_words;
     struct sim_plan_text refused_text;            /* as the newest compiler is asked of it */
