@@ -109,8 +109,7 @@ enum base_status commands_tune_search(struct commands_context *context, const st
     struct tuner_result first; /* with the refused best plan and front for the answer */
     const bool one_each = space->search_rules || space->saved.value, has_stages = space->stages != NULL;
     for (int i = 0; i < MOST_SEARCHES; i++) {
-        if (i && has_stages)
-            BASE_TRY(tuner_stages_build(context->arena, context->cache, request, &next, space, error));
+        if (i && has_stages) BASE_TRY(tuner_stages_build(context->arena, context->cache, request, &next, space, error));
         else if (i) BASE_TRY(tuner_space_build(context->arena, context->cache, request, space, error));
         BASE_TRY(commands_tune_search_once(space, &next, out, error));
         if (model_infers(space->step)) return BASE_OK;

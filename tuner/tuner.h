@@ -247,7 +247,7 @@ struct tuner_result {
     /* Filled by the caller that predicts it as the newest compiler has it: its plan, and the command line of that. */
     struct sim_plan_text nearest_text;
     const char *nearest_again; /* NULL: not asked */
-    struct tuner_found unfit;           /* the fastest predicted plan that does not fit and beats the best */
+    struct tuner_found unfit;  /* the fastest predicted plan that does not fit and beats the best */
     bool has_unfit;
     struct tuner_counts counts;
     double memory_worth_s_per_byte; /* step time saved per additional byte, by the best plan's choice of policies */
