@@ -111,7 +111,11 @@ static enum base_status take_mtp_layers(struct base_arena *arena, struct sim_pla
 static enum base_status take_capacity(struct base_arena *arena, struct sim_plan *plan, struct base_error *error)
 {
     const bool dense = plan->moe_dispatcher == SIM_DISPATCH_DENSE;
-    if (dense != (plan->capacity_factor > 0))
+    if (dense && !(plan->capacity_factor > 0))
+        return base_fail(error, BASE_INPUT,
+                         "moe_dispatcher: dense gives each expert a fixed number of rows; use capacity_factor, too, as "
+                         "in 1.25");
+    if (!dense && plan->capacity_factor > 0)
         return base_fail(error, BASE_INPUT,
                          "capacity_factor: requires moe_dispatcher dense, where experts have a fixed number of rows; "
                          "use both, or neither");
@@ -273,8 +277,11 @@ enum base_status sim_plan_read_keys(struct base_arena *arena, const struct sim_p
     plan->says_learning_rate = sim_key_is_given(text, SIM_LEARNING_RATE);
     BASE_TRY(sim_plan_take_overlaps(text, plan, error));
     BASE_TRY(sim_plan_take_zero(text, plan, error));
-    if (sim_key_is_given(text, SIM_LORA_ALPHA) && !plan->options.lora_rank)
-        return base_fail(error, BASE_INPUT, "lora_alpha: scales adapters; use lora_rank, or leave it out");
+    static const enum sim_key of_adapters[] = {SIM_LORA_ALPHA, SIM_LORA_TARGETS};
+    for (int i = 0; i < BASE_COUNT(of_adapters); i++)
+        if (sim_key_is_given(text, of_adapters[i]) && !plan->options.lora_rank)
+            return base_fail(error, BASE_INPUT, "%s: is of adapters; use lora_rank, too, or leave it out",
+                             sim_plan_keys[of_adapters[i]].name);
     BASE_TRY(sim_plan_read_graphs(arena, text->values[SIM_CUDA_GRAPHS], plan, error));
     if (sim_has_learnt_bias_of_scores(plan)) plan->options.flash_attention = false;
     BASE_TRY(read_normalizing_factor(text->values[SIM_LOSS_NORMALIZING_FACTOR], plan, error));
