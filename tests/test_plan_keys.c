@@ -57,7 +57,7 @@ static struct sim_plan_text another_value(struct base_arena *arena, struct sim_p
         text.values[SIM_TOPOLOGY] = "h100:1x4", text.values[SIM_SOFTWARE] = "deepspeed";
         text.values[SIM_RULES] = "data_only"; /* without overlap, unless it is said */
     }
-    if (key == SIM_LORA_ALPHA) text.values[SIM_LORA_RANK] = "4";
+    if (key == SIM_LORA_ALPHA || key == SIM_LORA_TARGETS) text.values[SIM_LORA_RANK] = "4";
     if (key == SIM_CUDA_GRAPHS) {
         text.values[SIM_TOPOLOGY] = "h100:1x4", text.values[SIM_SOFTWARE] = "megatron";
         text.values[SIM_SOFTWARE_VERSION] = "Megatron-Bridge", text.values[key] = "attn moe_router";
