@@ -89,17 +89,6 @@ static void every_pass_stands_once_and_can_run(struct base_arena *arena)
     }
 }
 
-/* A schedule has one name, in plans and in the table of timetables. */
-static void schedules_have_one_name(struct base_arena *arena)
-{
-    (void)arena;
-    const struct sim_word *words = sim_plan_keys[SIM_PIPELINE_SCHEDULE].words;
-    int count = 0;
-    for (; words[count].name; count++)
-        assert_string_equal(words[count].name, sim_schedule_name((enum sim_schedule_kind)words[count].value));
-    assert_int_equal(count, SIM_SCHEDULE_KINDS);
-}
-
 /* (p-1)/m of what the microbatches take, divided by the chunks where they are interleaved. */
 static void bubble_is_as_derived(struct base_arena *arena)
 {
@@ -940,7 +929,6 @@ static void prices_are_remembered_during_one_question(struct base_arena *arena)
 static const struct test tests[] = {
     TEST(every_pass_stands_once_and_can_run),
     TEST(streamed_messages_take_their_link_alone),
-    TEST(schedules_have_one_name),
     TEST(bubble_is_as_derived),
     TEST(messages_that_are_waited_for),
     TEST(in_flight_is_as_derived),

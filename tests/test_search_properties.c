@@ -4,7 +4,7 @@
 #include "tests/random_space.h"
 #include "tests/test.h"
 
-#include "tuner/rule_coding.h"
+#include "tuner/rule_space.h"
 #include "tuner/tuner.h"
 
 #include <stdlib.h>
@@ -339,11 +339,11 @@ static double sum_of_parts(const struct tuner_rule_cell *cell, const int *digits
 {
     const struct tuner_coding *coding = cell->coding;
     int context = tuner_rules_number_of(coding->space, coding->context_scope, digits);
-    double s = cell->table.context_s[context];
+    double s = cell->context_s[context];
     for (int j = 0; j < coding->component_count; j++) {
         int at = context * coding->components[j].option_count,
             option = tuner_rules_number_of(coding->space, coding->components[j].scope, digits);
-        s += cell->table.option_s[j][at + coding->alike[j][at + option]];
+        s += cell->option_s[j][at + coding->alike[j][at + option]];
     }
     return s;
 }

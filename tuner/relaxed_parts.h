@@ -29,13 +29,16 @@ static inline const struct model_tensor *tuner_tensor_at(const struct drafter *d
 void tuner_find_roots(struct drafter *d);
 enum base_status tuner_find_classes(struct drafter *d, const struct sim_plan *plan, struct base_error *error);
 
-/* relaxed_sums.c: finds contractions whose results are added, and the representative of each sum. */
-void tuner_find_sums(struct drafter *d);
-int tuner_find_sum(const struct drafter *d, int tensor);
-
 /* relaxed_contractions.c: adds the contractions of the latest kernel, which is, or equals, this kernel of the
  * relaxed program. */
 void tuner_draft_contractions(struct drafter *d, int kernel);
+/* Contractions that read the value (-1: any form of the parameter `root`) and may share a copy: those of a loop, or of
+ * any, since the backward pass may reuse a move of the forward pass. */
+enum { TUNER_ANY_LOOP = -2 };
+int tuner_count_sharers(const struct drafter *d, int loop, int value, int root);
+/* Finds contractions whose results are added, and the representative of each sum. */
+void tuner_find_sums(struct drafter *d);
+int tuner_find_sum(const struct drafter *d, int tensor);
 bool tuner_is_generated(const struct drafter *d, int value);
 bool tuner_is_weight(const struct drafter *d, int tensor);
 

@@ -163,19 +163,6 @@ static void find_persistent(struct drafter *d)
     }
 }
 
-/* Number of contractions in the same loop that read the value, or any form of the parameter, and may share a copy. */
-static int count_sharers(const struct drafter *d, const struct sim_op *op, int value, int root)
-{
-    int count = 0;
-    for (int i = 0; i < d->s->op_count; i++) {
-        const struct sim_op *other = &d->s->ops[i];
-        if (other->kind != SIM_COMPUTE || other->op->kind != MODEL_EINSUM || other->loop != op->loop) continue;
-        for (int j = 0; j < other->input_count; j++)
-            count += value >= 0 ? other->inputs[j] == value : d->root[other->op->inputs[j]] == root;
-    }
-    return count > 0 ? count : 1;
-}
-
 static void add_operand(struct drafter *d, struct tuner_relaxed_dot *dot, const struct sim_op *op, int input)
 {
     int value = op->inputs[input], tensor = op->op->inputs[input], root = d->root[tensor];
@@ -189,7 +176,8 @@ static void add_operand(struct drafter *d, struct tuner_relaxed_dot *dot, const 
                                               .class = weight ? d->class_of[root] : d->class_of[tensor],
                                               .rank = r->rank,
                                               .weight = weight};
-    operand->divisor = count_sharers(d, op, weight ? -1 : value, root);
+    const int sharers = tuner_count_sharers(d, op->loop, weight ? -1 : value, root);
+    operand->divisor = sharers > 0 ? sharers : 1;
     for (int dim = 0; dim < r->rank; dim++) {
         int found = 0;
         const char *letters = op->op->input_labels[input];

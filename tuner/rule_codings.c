@@ -1,11 +1,12 @@
 /* The space of rule sets and its decomposition. Once batch, length and embed are fixed, the axes of the MLP, of
  * attention and of the vocabulary share no operation. Seconds and bytes of a rule set are therefore sums over these
  * components. */
-#include "tuner/rule_coding.h"
+#include "tuner/rule_space.h"
 
 #include <math.h>
 #include <string.h>
 
+enum { MOST_RULES = 24 };
 
 /* ---- digits ---- */
 
@@ -387,7 +388,7 @@ static void visit_component(struct visitor *v, int j, double s, double bytes, in
         int at = v->context * count + i;
         if (!v->cell->equals[j][at]) continue;
         tuner_rules_put_digits(coding->space, coding->components[j].scope, i, v->digits);
-        visit_component(v, j + 1, s + v->cell->table.option_s[j][at], bytes + v->cell->table.option_bytes[j][at],
+        visit_component(v, j + 1, s + v->cell->option_s[j][at], bytes + v->cell->option_bytes[j][at],
                         equals * v->cell->equals[j][at]);
     }
 }
@@ -403,14 +404,14 @@ void tuner_rule_cell_visit(const struct tuner_rule_cell *cell, double limit_s, d
                             .context = context,
                             .visit = visit,
                             .where = where};
-        if (!isfinite(cell->table.context_s[context])) continue;
+        if (!isfinite(cell->context_s[context])) continue;
         tuner_rules_put_digits(coding->space, coding->context_scope, context, v.digits);
         for (int j = coding->component_count - 1; j >= 0; j--) {
             double least = INFINITY;
             for (int i = 0; i < coding->components[j].option_count; i++)
-                least = fmin(least, cell->table.option_s[j][context * coding->components[j].option_count + i]);
+                least = fmin(least, cell->option_s[j][context * coding->components[j].option_count + i]);
             v.least_s[j] = v.least_s[j + 1] + least;
         }
-        visit_component(&v, 0, cell->table.context_s[context], cell->table.context_bytes[context], 1);
+        visit_component(&v, 0, cell->context_s[context], cell->context_bytes[context], 1);
     }
 }

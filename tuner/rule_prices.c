@@ -1,23 +1,24 @@
 /* Prices of rule sets, class by class. */
-#include "tuner/rule_coding.h"
+#include "tuner/rule_space.h"
 
 #include <math.h>
 #include <string.h>
 
 /* ---- prices ---- */
 
-static struct tuner_table new_table(struct base_arena *arena, const struct tuner_coding *coding)
+static struct tuner_rule_cell *new_cell(struct base_arena *arena, const struct tuner_coding *coding)
 {
-    struct tuner_table table = {.context_count = coding->context_count, .component_count = coding->component_count};
-    table.context_s = base_new(arena, double, table.context_count);
-    table.context_bytes = base_new(arena, double, table.context_count);
-    for (int c = 0; c < table.component_count; c++) {
-        const int64_t count = (int64_t)table.context_count * coding->components[c].option_count;
-        table.option_counts[c] = coding->components[c].option_count;
-        table.option_s[c] = base_new(arena, double, count);
-        table.option_bytes[c] = base_new(arena, double, count);
+    struct tuner_rule_cell *cell = base_new(arena, struct tuner_rule_cell, 1);
+    *cell = (struct tuner_rule_cell){.coding = coding,
+                                     .context_s = base_new(arena, double, coding->context_count),
+                                     .context_bytes = base_new(arena, double, coding->context_count)};
+    for (int j = 0; j < coding->component_count; j++) {
+        const int64_t count = (int64_t)coding->context_count * coding->components[j].option_count;
+        cell->option_s[j] = base_new(arena, double, count);
+        cell->option_bytes[j] = base_new(arena, double, count);
+        cell->equals[j] = base_new(arena, int, count);
     }
-    return table;
+    return cell;
 }
 
 double tuner_rule_space_s(const struct tuner_coding *coding, const struct sim_placement *placement, int64_t batch,
@@ -105,8 +106,8 @@ static void price_option(struct component_search *search, int option)
     settle(p, settled, component->scope);
     const double s = kernels_s(p, component->scope, search->limit_s);
     if (s >= search->limit_s) return;
-    search->cell->table.option_s[search->j][at] = s;
-    search->cell->table.option_bytes[search->j][at] = bytes_of(p, component->scope);
+    search->cell->option_s[search->j][at] = s;
+    search->cell->option_bytes[search->j][at] = bytes_of(p, component->scope);
     search->least_s = fmin(search->least_s, s);
 }
 
@@ -117,7 +118,7 @@ static double price_component(struct pricer *p, struct tuner_rule_cell *cell, in
     struct component_search search = {p, cell, context, j, limit_s, INFINITY};
     for (int i = 0; i < component->option_count; i++) {
         const int at = context * component->option_count + i, alike = p->coding->alike[j][at];
-        cell->table.option_s[j][at] = cell->table.option_bytes[j][at] = INFINITY;
+        cell->option_s[j][at] = cell->option_bytes[j][at] = INFINITY;
         tuner_rules_put_digits(p->coding->space, component->scope, i, p->digits);
         if (!tuner_rules_all_divide(p->coding, component->scope, TUNER_OWN_AXES, p->digits, p->mesh)) continue;
         cell->equals[j][context * component->option_count + alike]++;
@@ -145,7 +146,7 @@ static void price_context(struct pricer *p, struct tuner_rule_cell *cell, int co
     int order[TUNER_MOST_COMPONENTS];
     memset(p->digits, 0, sizeof p->digits);
     tuner_rules_put_digits(coding->space, coding->context_scope, context, p->digits);
-    cell->table.context_s[context] = cell->table.context_bytes[context] = INFINITY;
+    cell->context_s[context] = cell->context_bytes[context] = INFINITY;
     if (!tuner_rules_batch_divides(coding, p->digits, p->mesh, batch) ||
         !tuner_rules_all_divide(coding, 0, TUNER_AXES_IN_CONTEXT, p->digits, p->mesh))
         return;
@@ -158,19 +159,16 @@ static void price_context(struct pricer *p, struct tuner_rule_cell *cell, int co
     for (int i = 0; i < coding->component_count && room_s > 0; i++)
         room_s -= price_component(p, cell, context, order[i], room_s);
     if (!(room_s > 0)) return;
-    cell->table.context_s[context] = own_s;
-    cell->table.context_bytes[context] = bytes;
+    cell->context_s[context] = own_s;
+    cell->context_bytes[context] = bytes;
 }
 
 struct tuner_rule_cell *tuner_rule_cell_price(struct base_arena *arena, const struct tuner_coding *coding,
                                               const struct sim_placement *placement, int64_t batch,
                                               int64_t microbatches, bool links, double limit_s)
 {
-    struct tuner_rule_cell *cell = base_new(arena, struct tuner_rule_cell, 1);
+    struct tuner_rule_cell *cell = new_cell(arena, coding);
     struct pricer *p = base_new(arena, struct pricer, 1);
-    *cell = (struct tuner_rule_cell){.coding = coding, .table = new_table(arena, coding)};
-    for (int j = 0; j < coding->component_count; j++)
-        cell->equals[j] = base_new(arena, int, (int64_t)coding->context_count * coding->components[j].option_count);
     p->coding = coding;
     p->mesh = &placement->axes;
     memcpy(p->spec, coding->any, sizeof p->spec);

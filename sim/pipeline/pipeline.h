@@ -80,8 +80,6 @@ enum base_status sim_split_model(const struct model_config *config, const struct
 
 /* ---- timetables (timetable.c) ---- */
 
-const char *sim_schedule_name(enum sim_schedule_kind kind); /* as in plans and pipelines.csv */
-
 /* The forward or backward pass of one microbatch through one chunk of one stage. */
 struct sim_pass_of {
     short stage, chunk;

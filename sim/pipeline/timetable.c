@@ -62,17 +62,8 @@ static void list_interleaved(struct lister *l)
     }
 }
 
-static const struct {
-    const char *name;
-    void (*list)(struct lister *l); /* lists all passes of one stage */
-} schedules[SIM_SCHEDULE_KINDS] = {[SIM_ONE_FORWARD_ONE_BACKWARD] = {"1f1b", list_1f1b},
-                                   [SIM_INTERLEAVED] = {"interleaved", list_interleaved},
-                                   [SIM_GPIPE] = {"gpipe", list_gpipe}};
-
-const char *sim_schedule_name(enum sim_schedule_kind kind)
-{
-    return schedules[kind].name;
-}
+static void (*const list_passes[SIM_SCHEDULE_KINDS])(struct lister *l) = {
+    [SIM_ONE_FORWARD_ONE_BACKWARD] = list_1f1b, [SIM_INTERLEAVED] = list_interleaved, [SIM_GPIPE] = list_gpipe};
 
 static enum base_status check(const struct sim_pipeline *pipeline, int64_t microbatches, struct base_error *error)
 {
@@ -108,7 +99,7 @@ static enum base_status list_stages(struct base_arena *arena, const struct sim_p
     for (int i = 0; i < stages; i++) {
         const bool listed = i >= first_stage && i < end_stage;
         struct lister l = {pipeline, i, s.microbatches, s.passes + s.first[i], 0};
-        if (listed) schedules[kind].list(&l);
+        if (listed) list_passes[kind](&l);
         s.first[i + 1] = s.first[i] + (listed ? each : 0);
     }
     *out = s;

@@ -52,13 +52,9 @@ static int find_row(const char *platform, const char *software, const char *quan
     return -1;
 }
 
-/* "v4 v5e" has v4. */
-static bool has_word(const char *words, const char *word)
+static bool has_word(int row, const char *column, const char *word)
 {
-    size_t length = strlen(word);
-    for (const char *at = words; *at; at += strcspn(at, " "), at += *at == ' ')
-        if (!strncmp(at, word, length) && (at[length] == ' ' || !at[length])) return true;
-    return false;
+    return base_lists(base_table_value(table, row, column), word, strlen(word));
 }
 
 /* Columns of confidence.csv by quantity and kind. A narrow kind without rows uses the columns of the wider one. */
@@ -86,37 +82,29 @@ static const char *class_of(const struct sim_plan *plan)
     return plan->targets_length >= LONG_LENGTH ? "long" : "dense";
 }
 
-/* False for inference if the row is of training, where no cache was measured. */
-static bool is_of_its_step(const struct sim_plan *plan, int row)
+enum lacks { LACKS_CLASS = 1, LACKS_DTYPE = 2, LACKS_INFERENCE = 4, LACKS_DEVICES = 8 };
+
+/* What of the plan no measurement of the row's kind had. Training has no cache, so that its rows tell nothing of
+ * inference. */
+static unsigned lacks(const struct sim_plan *plan, int row)
 {
-    return !model_infers(plan->options.step) || !strcmp(base_table_value(table, row, "quantity"), "served_step");
+    const int most = atoi(base_table_value(table, row, "most_devices"));
+    const bool is_served = !strcmp(base_table_value(table, row, "quantity"), "served_step");
+    return (has_word(row, "classes", class_of(plan)) ? 0 : LACKS_CLASS) |
+           (has_word(row, "dtypes", model_dtype_name(plan->options.dtype)) ? 0 : LACKS_DTYPE) |
+           (model_infers(plan->options.step) && !is_served ? LACKS_INFERENCE : 0) |
+           (plan->placement->topology.device_count > 2 * most ? LACKS_DEVICES : 0);
 }
 
-/* A property of the plan that no measurement of the row's kind had, as text in the arena; NULL if there is none. */
-static const char *unmeasured(struct base_arena *arena, const struct sim_plan *plan, int row)
+static void put_lacking(struct base_text *out, const struct sim_plan *plan, unsigned lacking)
 {
-    static const struct {
-        const char *name, *words;
-    } classes[] = {{"experts", "with experts"}, {"long", "of sequences as long"}, {"dense", "of a dense model"}};
-    const char *class = class_of(plan), *dtype = model_dtype_name(plan->options.dtype), *of_class = "";
-    const int devices = plan->placement->topology.device_count,
-              most = atoi(base_table_value(table, row, "most_devices"));
-    struct base_text out = {.arena = arena};
-    for (int i = 0; i < BASE_COUNT(classes); i++)
-        if (!strcmp(class, classes[i].name)) of_class = classes[i].words;
-    if (!has_word(base_table_value(table, row, "classes"), class)) base_putf(&out, ", none of them %s", of_class);
-    if (!has_word(base_table_value(table, row, "dtypes"), dtype)) base_putf(&out, ", none of them in %s", dtype);
-    if (!is_of_its_step(plan, row)) base_put(&out, ", none of them of inference");
-    if (devices > 2 * most) base_put(&out, ", none of them on as many devices");
-    return out.length ? out.data : NULL;
-}
-
-static bool is_measured(const struct sim_plan *plan, int row)
-{
-    return has_word(base_table_value(table, row, "classes"), class_of(plan)) &&
-           has_word(base_table_value(table, row, "dtypes"), model_dtype_name(plan->options.dtype)) &&
-           is_of_its_step(plan, row) &&
-           plan->placement->topology.device_count <= 2 * atoi(base_table_value(table, row, "most_devices"));
+    const char *class = class_of(plan), *of_class = !strcmp(class, "experts") ? "with experts"
+                                                    : !strcmp(class, "long")  ? "of sequences as long"
+                                                                              : "of a dense model";
+    if (lacking & LACKS_CLASS) base_putf(out, ", none of them %s", of_class);
+    if (lacking & LACKS_DTYPE) base_putf(out, ", none of them in %s", model_dtype_name(plan->options.dtype));
+    if (lacking & LACKS_INFERENCE) base_put(out, ", none of them of inference");
+    if (lacking & LACKS_DEVICES) base_put(out, ", none of them on as many devices");
 }
 
 /* For another chip the kind's bias is unknown; the larger of the two spreads is used. */
@@ -134,7 +122,7 @@ static enum base_status find_residual(const struct topo_topology *topology, cons
     out->row = -1;
     if (row < 0) return BASE_OK;
     BASE_TRY(read_residual(row, out, error));
-    if (has_word(base_table_value(table, row, "chips"), topology->chip.name)) return BASE_OK;
+    if (has_word(row, "chips", topology->chip.name)) return BASE_OK;
     out->mean = 0;
     out->deviation = fmax(out->deviation, all.deviation);
     return BASE_OK;
@@ -173,7 +161,7 @@ static struct sim_residual for_plan(const struct sim_plan *plan, enum sim_residu
 {
     struct sim_residual own = plan->placement->residuals[kind], all;
     struct base_error broken;
-    if (own.row < 0 || is_measured(plan, own.row)) return own;
+    if (own.row < 0 || !lacks(plan, own.row)) return own;
     const int pooled = find_row("*", "*", quantities[kind].wider);
     if (pooled < 0 || read_residual(pooled, &all, &broken) != BASE_OK) return own;
     own.mean = 0;
@@ -189,12 +177,12 @@ static void put_source(struct base_text *out, const struct sim_plan *plan, const
         base_putf(out, "%s: uncalibrated, no measurement covers %s on %s", what, plan->software, topology->chip.name);
         return;
     }
-    const char *lacking = unmeasured(out->arena, plan, r->row);
-    const bool of_chip = has_word(base_table_value(table, r->row, "chips"), topology->chip.name);
+    const unsigned lacking = lacks(plan, r->row);
+    const bool of_chip = has_word(r->row, "chips", topology->chip.name);
     base_putf(out, "%s: %s%s rows (%s)", what, lacking || !of_chip ? "no measurement covers this; " : "",
               base_table_value(table, r->row, "rows"), base_table_value(table, r->row, "tables"));
     if (!of_chip) base_putf(out, ", none of them on %s", topology->chip.name);
-    if (lacking) base_put(out, lacking);
+    put_lacking(out, plan, lacking);
 }
 
 /* The residuals for the plan's step time. */
