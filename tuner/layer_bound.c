@@ -1,8 +1,7 @@
 /* A lower bound on all assignments of layers to stages, computed stage by stage. The other stages add to one stage's
  * sums at least a linear function of their total layers, so the number of layers before the stage determines it. If
  * stages differ only in their number of layers, as those between the first and the last do, the function and the
- * bound are exact; a linear relaxation only comes close. Every layer count of the first stage is tried, because it
- * reduces its gradients after everything else has ended. */
+ * bound are exact; a linear relaxation only comes close. */
 #include "tuner/stage_layers.h"
 
 #include <math.h>
@@ -21,7 +20,6 @@ enum { MOST_SEEN = 200000 /* assignments, of one list */ };
 
 struct tuner_layer_list {
     const struct tuner_layer_program *program;
-    int first;             /* layers of the first stage that the tables below assume */
     struct lines *lines;   /* by stage, like the program's rows */
     double *rest;          /* [stage * (layers + 1) + layers before it]: the smallest largest sum from it on */
     short *found, *chosen; /* the assignments found, and the current one */
@@ -30,7 +28,7 @@ struct tuner_layer_list {
 
 static bool is_allowed(const struct tuner_layer_list *l, int stage, int layers)
 {
-    return l->program->allowed[stage * l->program->most + layers - 1] && (stage > 0 || layers == l->first);
+    return l->program->allowed[stage * l->program->most + layers - 1];
 }
 
 /* Slope of a middle stage of first to last, between its fewest and most layers. */
@@ -97,34 +95,22 @@ static void fill_rest(struct tuner_layer_list *l, int stage)
     }
 }
 
-/* Fills the tables for one layer count of the first stage. False: it is impossible. */
-static bool begin_first(struct tuner_layer_list *l, int first)
-{
-    const struct tuner_layer_program *p = l->program;
-    l->first = first;
-    if (!is_allowed(l, 0, first)) return false;
-    for (int s = 0; s < p->stages; s++) l->lines[s] = lines_of(l, p->row[s], s);
-    for (int64_t all = 0; all <= p->layers; all++) *rest_at(l, p->stages, all) = all < p->layers ? INFINITY : 0;
-    for (int s = p->stages - 1; s >= 0; s--) fill_rest(l, s);
-    return true;
-}
-
 struct tuner_layer_list *tuner_layer_list_new(struct base_arena *arena, const struct tuner_layer_program *p)
 {
     struct tuner_layer_list *l = base_new(arena, struct tuner_layer_list, 1);
-    *l = (struct tuner_layer_list){.program = p};
-    l->lines = base_new(arena, struct lines, p->stages);
-    l->rest = base_new(arena, double, (p->stages + 1) * (p->layers + 1));
-    l->chosen = base_new(arena, short, p->stages);
+    *l = (struct tuner_layer_list){.program = p,
+                                   .lines = base_new(arena, struct lines, p->stages),
+                                   .rest = base_new(arena, double, (p->stages + 1) * (p->layers + 1)),
+                                   .chosen = base_new(arena, short, p->stages)};
+    for (int s = 0; s < p->stages; s++) l->lines[s] = lines_of(l, p->row[s], s);
+    for (int64_t all = 0; all < p->layers; all++) *rest_at(l, p->stages, all) = INFINITY;
+    for (int s = p->stages - 1; s >= 0; s--) fill_rest(l, s);
     return l;
 }
 
-double tuner_layer_list_least(struct tuner_layer_list *l)
+double tuner_layer_list_least(const struct tuner_layer_list *l)
 {
-    double least = INFINITY;
-    for (int first = 1; first <= l->program->most; first++)
-        if (begin_first(l, first)) least = fmin(least, *rest_at(l, 0, 0));
-    return least;
+    return *rest_at(l, 0, 0);
 }
 
 double tuner_layers_sum(const struct tuner_layer_program *p, const short *layers)
@@ -186,8 +172,7 @@ bool tuner_layer_list_below(struct tuner_layer_list *l, double limit, int most, 
 {
     const double last = tuner_layers_least_last(l->program);
     l->found = found, l->most = most, l->count = 0, l->seen = 0;
-    for (int first = 1; first <= l->program->most && l->count <= most; first++)
-        if (begin_first(l, first) && *rest_at(l, 0, 0) < limit - last) list_from(l, 0, 0, limit, last);
+    if (*rest_at(l, 0, 0) < limit - last) list_from(l, 0, 0, limit, last);
     *count = l->count < most ? l->count : most;
     return l->count <= most && l->seen <= MOST_SEEN;
 }

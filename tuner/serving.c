@@ -3,23 +3,6 @@
  */
 #include "tuner/space.h"
 
-enum { LARGEST_SHARE = 32 };
-
-/* Powers of two up to 32 sequences per device: small batches answer sooner, large ones give more throughput. */
-static enum base_status find_batches(struct base_arena *arena, const struct sim_plan_text *plan,
-                                     struct tuner_values *out, struct base_error *error)
-{
-    struct topo_topology topology;
-    if (!plan->values[SIM_TOPOLOGY])
-        return base_fail(error, BASE_INPUT, "topology: is missing; an accelerator type such as v5e-64, or h100:1x8");
-    BASE_TRY(topo_parse(arena, plan->values[SIM_TOPOLOGY], &topology, error));
-    out->values = base_new(arena, const char *, 64);
-    out->count = 0;
-    for (int64_t batch = 1; batch <= (int64_t)LARGEST_SHARE * topology.device_count; batch *= 2)
-        out->values[out->count++] = base_print(arena, "%lld", (long long)batch);
-    return BASE_OK;
-}
-
 static const char *step_word(enum model_step step)
 {
     const struct sim_plan_key *key = &sim_plan_keys[SIM_STEP];
@@ -28,8 +11,7 @@ static const char *step_word(enum model_step step)
     return NULL;
 }
 
-enum base_status tuner_serving_request(struct base_arena *arena, const struct tuner_request *asked,
-                                       const struct tuner_request **out, struct base_error *error)
+const struct tuner_request *tuner_serving_request(struct base_arena *arena, const struct tuner_request *asked)
 {
     static const struct {
         enum tuner_dimension dimension;
@@ -38,8 +20,6 @@ enum base_status tuner_serving_request(struct base_arena *arena, const struct tu
         {TUNER_REMAT, "none"}, {TUNER_PARTITIONING, "none"}, {TUNER_SEQUENCE, "0"}, {TUNER_MICROBATCHES, "0"}};
     struct tuner_request *request = base_new(arena, struct tuner_request, 1);
     *request = *asked;
-    if (request->batch_auto) BASE_TRY(find_batches(arena, &request->plan, &request->given[TUNER_BATCH], error));
-    request->batch_auto = false;
     for (int i = 0; i < BASE_COUNT(pinned); i++) {
         struct tuner_values *given = &request->given[pinned[i].dimension];
         if (given->count) continue;
@@ -52,6 +32,5 @@ enum base_status tuner_serving_request(struct base_arena *arena, const struct tu
         dtypes->values[1] = "int8";
     }
     request->plan.values[SIM_STEP] = step_word(request->step);
-    *out = request;
-    return BASE_OK;
+    return request;
 }

@@ -407,7 +407,7 @@ static void find_ranges(struct tuner_space *space, const struct tuner_request *r
             space->values[d] = choices->rules;
         else if (d == TUNER_RULES) space->values[d] = rules_for(space, named, axes);
         else if (d == TUNER_BATCH && request->batch_auto)
-            space->values[d] = tuner_auto_batches(space->arena, topology->device_count);
+            space->values[d] = tuner_auto_batches(space->arena, space->step, topology->device_count);
         else if (d == TUNER_BATCH) space->values[d] = copy_values(space->arena, own, 1);
         else if (d < TUNER_BATCH) space->values[d] = words(space, (enum tuner_dimension)d, request, choices, scanned);
     }
@@ -439,7 +439,7 @@ enum base_status tuner_space_build(struct base_arena *arena, struct sim_cache *c
     struct topo_topology topology;
     struct tuner_software choices = {0};
     struct tuner_space *space = base_new(arena, struct tuner_space, 1);
-    if (model_infers(asked->step)) BASE_TRY(tuner_serving_request(arena, asked, &request, error));
+    if (model_infers(asked->step)) request = tuner_serving_request(arena, asked);
     const char *const *plan = request->plan.values;
     *space = (struct tuner_space){.arena = arena,
                                   .cache = cache,
@@ -449,7 +449,7 @@ enum base_status tuner_space_build(struct base_arena *arena, struct sim_cache *c
                                   .dimension_count = TUNER_PLAN_DIMENSIONS,
                                   .values = base_new(arena, struct tuner_values, TUNER_DIMENSION_COUNT),
                                   .search_rules = request->search_rules,
-                                  .batch_auto = request->batch_auto};
+                                  .batch_auto = request->batch_auto && !model_infers(request->step)};
     BASE_TRY(tuner_check_said(&request->plan, error));
     BASE_TRY(model_gin_config_parse(arena, plan[SIM_MODEL], sim_cache_gin_search_path(cache), &config, error));
     BASE_TRY(topo_parse(arena, plan[SIM_TOPOLOGY], &topology, error));

@@ -19,7 +19,7 @@ enum base_status tuner_every_submesh(struct base_arena *arena, const struct topo
                                      struct tuner_values *out, struct base_error *error);
 
 /* The batch sizes of a batch search (software_choices.c). */
-struct tuner_values tuner_auto_batches(struct base_arena *arena, int device_count);
+struct tuner_values tuner_auto_batches(struct base_arena *arena, enum model_step step, int device_count);
 /* The options that the plan's software offers (software_choices.c). */
 enum tuner_software_mesh {
     TUNER_ANY_SUBMESH,
@@ -36,14 +36,13 @@ struct tuner_software {
     bool searches_stages, searches_experts;           /* pipeline_stages, expert_parallel: auto is the default range */
     struct tuner_values expert_tensor_parallel;       /* beside the software's own default */
 };
+struct tuner_values tuner_split_words(struct base_arena *arena, const char *words); /* between spaces */
 /* BASE_INTERNAL: the table is invalid. */
 enum base_status tuner_software_find(struct base_arena *arena, const struct tuner_request *request,
                                      struct tuner_software *out, struct base_error *error);
 
-
 /* A request of inference with the keys of training pinned (serving.c). */
-enum base_status tuner_serving_request(struct base_arena *arena, const struct tuner_request *asked,
-                                       const struct tuner_request **out, struct base_error *error);
+const struct tuner_request *tuner_serving_request(struct base_arena *arena, const struct tuner_request *asked);
 
 /* It equals another plan of the space (space.c). */
 bool tuner_is_repetition(const struct tuner_space *space, const struct sim_plan *plan);

@@ -18,7 +18,7 @@ struct tuner_layer_program {
 
 /* layer_bound.c: bounds of both parts, and all assignments below a limit. */
 struct tuner_layer_list *tuner_layer_list_new(struct base_arena *arena, const struct tuner_layer_program *program);
-double tuner_layer_list_least(struct tuner_layer_list *list); /* INFINITY: no assignment is allowed */
+double tuner_layer_list_least(const struct tuner_layer_list *list); /* INFINITY: no assignment is allowed */
 double tuner_layers_least_last(const struct tuner_layer_program *program);
 /* Lists the assignments whose total is below the limit in found[most * stages]. False: more than `most`, or too many
  * to enumerate. */

@@ -5,32 +5,20 @@
 
 enum { MOST_VALUES = TUNER_STAGED_MOST_VALUES };
 
+static const enum tuner_dimension dimensions[TUNER_STAGED_COUNT] = {
+    TUNER_BATCH,    TUNER_OPTIMIZER, TUNER_DTYPE,      TUNER_ATTENTION,    TUNER_RULES,    TUNER_DIVISION,
+    TUNER_SCHEDULE, TUNER_EXCHANGE,  TUNER_REMAT,      TUNER_PARTITIONING, TUNER_SEQUENCE, TUNER_EXPERT_TENSOR,
+    TUNER_CONTEXT,  TUNER_EXPERTS,   TUNER_PARTITIONS, TUNER_STAGES,       TUNER_CHUNKS,   TUNER_MICROBATCHES};
+
 /* Defaults, but for options of the software (software_choices.csv); none: divisors, or the plan's own value. */
-static const struct {
-    enum tuner_dimension dimension;
-    const char *defaults[4];
-} dimensions[TUNER_STAGED_COUNT] = {{TUNER_BATCH, {NULL}},
-                                    {TUNER_OPTIMIZER, {NULL}},
-                                    {TUNER_DTYPE, {NULL}},
-                                    {TUNER_ATTENTION, {NULL}},
-                                    {TUNER_RULES, {NULL}},
-                                    {TUNER_DIVISION, {NULL}},
-                                    {TUNER_SCHEDULE, {NULL}},
-                                    {TUNER_EXCHANGE, {NULL}},
-                                    {TUNER_REMAT, {"none", "selective", "full"}},
-                                    {TUNER_PARTITIONING, {"none", "data"}},
-                                    {TUNER_SEQUENCE, {"0", "1"}},
-                                    {TUNER_EXPERT_TENSOR, {NULL}},
-                                    {TUNER_CONTEXT, {"1"}},
-                                    {TUNER_EXPERTS, {NULL}},
-                                    {TUNER_PARTITIONS, {NULL}},
-                                    {TUNER_STAGES, {NULL}},
-                                    {TUNER_CHUNKS, {NULL}},
-                                    {TUNER_MICROBATCHES, {NULL}}};
+static const char *const defaults[TUNER_DIMENSION_COUNT] = {[TUNER_REMAT] = "none selective full",
+                                                            [TUNER_PARTITIONING] = "none data",
+                                                            [TUNER_SEQUENCE] = "0 1",
+                                                            [TUNER_CONTEXT] = "1"};
 
 enum tuner_dimension tuner_staged_dimension(int place)
 {
-    return dimensions[place].dimension;
+    return dimensions[place];
 }
 
 static void add(struct tuner_stages *w, enum tuner_dimension d, const char *text)
@@ -95,14 +83,12 @@ static void add_experts(struct tuner_stages *w, enum tuner_dimension d)
 }
 
 /* The software's options, or the defaults of the table. */
-static void add_usual(struct tuner_stages *w, int place)
+static void add_usual(struct tuner_stages *w, enum tuner_dimension d)
 {
-    const enum tuner_dimension d = dimensions[place].dimension;
-    const struct tuner_values *told = d == TUNER_RULES ? &w->choices.rules : &w->choices.words[d];
-    const bool tells = !w->choices.is_t5x && told->count > 0;
-    for (int i = 0; i < told->count && tells; i++) add(w, d, told->values[i]);
-    for (int i = 0; i < BASE_COUNT(dimensions[place].defaults) && !tells && dimensions[place].defaults[i]; i++)
-        add(w, d, dimensions[place].defaults[i]);
+    const struct tuner_values *own = d == TUNER_RULES ? &w->choices.rules : &w->choices.words[d];
+    const bool tells = !w->choices.is_t5x && own->count > 0;
+    const struct tuner_values usual = tells ? *own : tuner_split_words(w->arena, defaults[d] ? defaults[d] : "");
+    for (int i = 0; i < usual.count; i++) add(w, d, usual.values[i]);
 }
 
 static bool is_number(enum tuner_dimension d)
@@ -166,7 +152,7 @@ static enum base_status read_numbers(struct tuner_stages *w, enum tuner_dimensio
 
 enum base_status tuner_staged_find_values(struct tuner_stages *w, int place, struct base_error *error)
 {
-    const enum tuner_dimension d = dimensions[place].dimension;
+    const enum tuner_dimension d = dimensions[place];
     struct tuner_values *values = &w->values[d];
     const struct tuner_values *given = &w->request.given[d];
     const int node = w->topology.bounds[1], devices = w->topology.device_count;
@@ -178,10 +164,11 @@ enum base_status tuner_staged_find_values(struct tuner_stages *w, int place, str
     if (!given->count && is_word(d) && sim_key_is_given(&w->request.plan, tuner_key(d)))
         add(w, d, w->request.plan.values[tuner_key(d)]);
     const bool batches = d == TUNER_BATCH && w->request.batch_auto;
-    const struct tuner_values sizes = batches ? tuner_auto_batches(w->arena, devices) : (struct tuner_values){NULL, 0};
+    const struct tuner_values sizes =
+        batches ? tuner_auto_batches(w->arena, MODEL_STEP_TRAIN, devices) : (struct tuner_values){NULL, 0};
     for (int i = 0; i < sizes.count; i++) add(w, d, sizes.values[i]);
     if (d == TUNER_CONTEXT && w->request.searches_context) add_divisors(w, d, devices, devices);
-    else if (!values->count) add_usual(w, place);
+    else if (!values->count) add_usual(w, d);
     if (!values->count && !sim_key_is_given(&w->request.plan, SIM_NUM_EXPERT_PARTITIONS)) add_experts(w, d);
     if (!values->count && d == TUNER_PARTITIONS) add_divisors(w, d, devices, node);
     if (!values->count && d == TUNER_STAGES) add_divisors(w, d, devices, SIM_MOST_STAGES);
