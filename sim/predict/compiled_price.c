@@ -1,6 +1,6 @@
 /* Compiled memory of a plan: the inputs of its layout, and a cache of layouts. Most plans of a sweep share theirs:
  * iterations of the loop over microbatches, and the mesh's place on the slice, do not matter. */
-#include "sim/predict/compiled_price.h"
+#include "sim/predict/step_price.h"
 
 #include <math.h>
 #include <string.h>

@@ -2,8 +2,6 @@
  * PyTorch's allocator, or live tensors in program order. */
 #include "sim/predict/step_price.h"
 
-#include "sim/predict/compiled_price.h"
-
 #include <math.h>
 #include <string.h>
 

@@ -30,14 +30,13 @@ struct sim_remedy_trial {
     int found_count;
 };
 
-/* Adds a value of a key to the changes to try, if the plan has another. remedy_trial.c */
+/* remedy_sets.c. Adds a value of a key to the changes to try, if the plan has another. */
 void sim_remedy_add(struct sim_remedy_trial *trial, enum sim_key key, const char *value);
 /* True if the plan with these changes fits: it is then among the found. Refused plans are no advice. free_bytes: of the
- * plan so changed, also where it does not fit; or NULL. remedy_trial.c */
+ * plan so changed, even if it does not fit; or NULL. */
 bool sim_remedy_try(struct sim_remedy_trial *trial, const struct sim_remedy *const *changed, int count,
                     double *free_bytes);
-/* One change after another: of each number of changes those go on that leave most memory free, until some fit
- * (remedy_sets.c). */
+/* One change after another: of each number of changes, those that leave most memory free go on, until some fit. */
 void sim_remedies_in_sets(struct sim_remedy_trial *trial);
 
 #endif

@@ -18,6 +18,14 @@ enum base_status sim_price_step(struct sim_cache *cache, const struct sim_plan *
 void sim_price_peak(struct sim_cache *cache, const struct sim_program *program, struct sim_cost_context *p,
                     struct sim_detail *detail, struct sim_priced *out);
 
+/* compiled_price.c: compiled buffers instead of a walk over events. Plans that share all inputs of a layout share it.
+ */
+void sim_price_compiled(struct sim_cache *cache, const struct sim_program *program, struct sim_cost_context *p,
+                        struct sim_detail *detail, double persistent_bytes[MODEL_CATEGORY_COUNT]);
+/* How many times the mean load MaxText's arrays of experts' rows may have to hold, however many devices send: experts
+ * for each that a token chooses. 0: other software. */
+double sim_most_row_times(const struct sim_plan *plan);
+
 /* ---- rematerialization.c ---- */
 
 /* Layers that the plan's remat policy does not cover. */
