@@ -57,7 +57,8 @@ rank_sources       := exec/rank_main.c exec/comm.c exec/heartbeat.c
 sources := $(filter-out $(rank_sources),$(foreach room,$(rooms),$(sort $(wildcard $(room)/*.c))))
 data    := $(sort $(wildcard $(foreach room,$(rooms),$(room)/*.csv $(room)/*.json $(room)/*.css $(room)/*.js $(room)/*.py $(room)/*.bash $(room)/*.txt)))
 # Tables that are compiled in as C: each becomes a header, as model/functions.csv.h.
-tables  := $(patsubst %,model/%.csv,functions traits config_keys config_checks gradients axes dimensions dtypes sizes \
+tables  := $(patsubst %,topo/%.csv,jax_rings jax_contiguous t5x_default_meshes) \
+           $(patsubst %,model/%.csv,functions traits config_keys config_checks gradients axes dimensions dtypes sizes \
            optimizers factor_rules modules remat_policies huggingface_families huggingface_unrun zoo_families) \
            $(patsubst %,model/gin/gin_%.csv,fields macros networks parts) model/import/import_marks.csv plots/colours.csv \
            exec/row_functions.csv exec/example_functions.csv sim/compile/passes.csv sim/compile/pass_settings.csv \

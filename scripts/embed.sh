@@ -13,6 +13,9 @@ name=embedded_$(printf '%s' "$1" | tr -c 'A-Za-z0-9' '_')
 case $1 in
 topo/chips.csv) record=topo_chip ;;
 topo/slices.csv) record=topo_slice ;;
+topo/jax_rings.csv) rows=JAX_RINGS texts=device_kind ;;
+topo/jax_contiguous.csv) rows=JAX_CONTIGUOUS ;;
+topo/t5x_default_meshes.csv) rows=T5X_DEFAULT_MESHES texts="kinds[0] kinds[1]" ;;
 model/functions.csv) record=model_function prefix=MODEL_ last=MODEL_FUNCTION_COUNT ;;
 model/axes.csv) record=model_axis prefix=MODEL_ last=MODEL_AXIS_COUNT ;;
 model/sizes.csv) record=model_size prefix=MODEL_ last=MODEL_SIZE_COUNT ;;

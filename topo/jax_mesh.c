@@ -4,6 +4,8 @@
  * the plain list, or torus dimensions assigned to axes. Granules then form a grid: an axis coordinate is the
  * granule's coordinate times the granule's size, plus the coordinate inside it. */
 #include "topo/device_order.h"
+#include "topo/jax_contiguous.csv.h"
+#include "topo/jax_rings.csv.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -17,43 +19,20 @@ struct granules {
 
 /* ---- rings through trays, and lists ---- */
 
-/* JAX's orders for small slices, in which mesh neighbours are wired neighbours. Position p of each run of `run`
- * devices takes device order[p] of that run; NULL keeps the list. Devices are listed slice by slice and host by
- * host, or by coordinates with x fastest. */
+/* JAX's orders for small slices, in which mesh neighbours are wired neighbours; the first row of jax_rings.csv that
+ * applies. Position p of each run of `run` devices takes device order[p] of that run; a run of 1 keeps the list.
+ * Devices are listed slice by slice and host by host, or by coordinates with x fastest. */
 enum ring_condition { ALWAYS, LAST_AXIS_IS_8, ONE_AXIS_HAS_ALL };
 struct ring {
     const char *device_kind;
-    int x, y, z; /* chips along each; 0: any */
+    int x, y, z; /* chips along each; 0: any; negative: at most that many */
     int device_count, device_limit;
     enum ring_condition when;
     bool by_host;
-    int run;
-    const int *order;
+    int run, order[16];
 };
 
-static const int tray_of_8_cores[] = {0, 1, 2, 3, 6, 7, 4, 5}, square_2x2[] = {0, 1, 3, 2},
-                 plane_2x4[] = {0, 1, 2, 3, 7, 6, 5, 4},
-                 plane_4x4[] = {0, 1, 2, 3, 7, 6, 5, 9, 10, 11, 15, 14, 13, 12, 8, 4},
-                 cube_2x2x2[] = {0, 1, 3, 2, 6, 7, 5, 4};
-
-/* The first matching row applies. */
-static const struct ring rings[] = {
-    {"TPU v2", 0, 0, 0, 8, 0, ALWAYS, true, 8, tray_of_8_cores},
-    {"TPU v2", 0, 0, 0, 0, 0, LAST_AXIS_IS_8, true, 8, tray_of_8_cores},
-    {"TPU v2", 0, 0, 0, 0, 0, ALWAYS, true, 1, NULL},
-    {"TPU v3", 0, 0, 0, 8, 0, ALWAYS, true, 8, tray_of_8_cores},
-    {"TPU v3", 0, 0, 0, 0, 0, LAST_AXIS_IS_8, true, 8, tray_of_8_cores},
-    {"TPU v3", 0, 0, 0, 0, 0, ALWAYS, true, 1, NULL},
-    {"TPU v4 lite", 0, 0, 0, 4, 0, ALWAYS, true, 4, square_2x2},
-    {"TPU v5 lite", 2, 2, 1, 0, 0, ALWAYS, false, 4, square_2x2},
-    {"TPU v5 lite", 0, 0, 0, 8, 0, ALWAYS, false, 8, plane_2x4},
-    {"TPU v5 lite", 4, 4, 1, 16, 0, ONE_AXIS_HAS_ALL, false, 16, plane_4x4},
-    {"TPU v6 lite", 2, 2, 1, 0, 0, ALWAYS, false, 4, square_2x2},
-    {"TPU v6 lite", 0, 0, 0, 8, 0, ALWAYS, false, 8, plane_2x4},
-    {"TPU v6 lite", 4, 4, 1, 16, 0, ONE_AXIS_HAS_ALL, false, 16, plane_4x4},
-    {"TPU v5p", 2, 2, 2, 0, 0, ALWAYS, false, 8, cube_2x2x2},
-    {"TPU7x", -2, -2, 0, 0, 32, ALWAYS, true, 8, tray_of_8_cores}, /* negative: at most that many */
-};
+static const struct ring rings[] = {JAX_RINGS_ROWS};
 
 static bool fits_shape(int wanted, int chips)
 {
@@ -85,7 +64,7 @@ static const struct ring *find_ring(const struct topo_topology *topology, const 
 static enum base_status check_ring(const struct topo_topology *topology, const struct ring *ring, int device_count,
                                    struct base_error *error)
 {
-    if (!ring->order || device_count % ring->run != 0 || ring->by_host || device_count == ring->run) return BASE_OK;
+    if (ring->run == 1 || device_count % ring->run != 0 || ring->by_host || device_count == ring->run) return BASE_OK;
     return base_fail(error, BASE_INPUT,
                      "JAX orders a tray of %s as %d devices and cannot reshape them to %d; give the slices a dcn mesh, "
                      "or each chip one device",
@@ -124,7 +103,7 @@ static void place_on_ring(const struct topo_topology *topology, const struct rin
 {
     for (int n = 0; n < mesh->device_count; n++) {
         int *device = mesh->devices[n], position = device[1], each = topology->devices_per_slice;
-        if (ring->order) position = position / ring->run * ring->run + ring->order[position % ring->run];
+        if (ring->run > 1) position = position / ring->run * ring->run + ring->order[position % ring->run];
         int slice = ring->by_host ? position / each : position % g->slice_count;
         device[0] = device[0] * g->slice_count + slice;
         listed_in_slice(topology, ring->by_host, ring->by_host ? position % each : position / g->slice_count,
@@ -173,11 +152,7 @@ static enum base_status find_torus(const struct topo_topology *topology, const s
 static const struct contiguous {
     int shape[3], axes[2];
     bool swaps;
-} contiguous[] = {
-    {{2, 2, 1}, {2, 2}, false},    {{2, 2, 4}, {4, 4}, false},    {{4, 4, 4}, {16, 4}, true},
-    {{4, 8, 8}, {64, 4}, true},    {{4, 8, 8}, {4, 64}, true},    {{8, 8, 8}, {64, 8}, true},
-    {{8, 16, 16}, {256, 8}, true}, {{8, 16, 16}, {8, 256}, true},
-};
+} contiguous[] = {JAX_CONTIGUOUS_ROWS};
 
 static enum base_status make_contiguous(const struct topo_jax_request *request, struct topo_torus *torus,
                                         struct base_error *error)
@@ -350,7 +325,7 @@ static enum base_status find_placing(const struct topo_topology *topology, const
     if (topology->kind != TOPO_TPU) return BASE_OK;
     out->ring = find_ring(topology, &request->ici, g->device_count);
     if (!out->ring) return assign(topology, request, g, &out->torus, out->assignment, &out->order, error);
-    if (out->ring->order) out->order = "ring";
+    if (out->ring->run > 1) out->order = "ring";
     return check_ring(topology, out->ring, g->device_count, error);
 }
 

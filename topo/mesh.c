@@ -1,6 +1,7 @@
 /* T5X's meshes: get_mesh, default_mesh with its table, and the meshes of GPU and CPU hosts (t5x/partitioning.py).
  * Meshes over several slices and meshes of named axes use JAX's order (jax_mesh.c). */
 #include "topo/device_order.h"
+#include "topo/t5x_default_meshes.csv.h"
 
 #include <string.h>
 
@@ -203,29 +204,14 @@ static enum base_status get_mesh(const struct topo_topology *topology, const int
 
 /* ---- default_mesh ---- */
 
-/* T5X's submesh for num_partitions, by device kind; the first matching row applies. x and z: minimum chips of the
- * slice along them. */
+/* T5X's submesh for num_partitions, by device kind; the first matching row of t5x_default_meshes.csv applies. x and z:
+ * minimum chips of the slice along them. */
 struct default_row {
     const char *kinds[2];
     int num_partitions, x, z, submesh[4];
 };
 
-#define V3                                                                                                             \
-    {                                                                                                                  \
-        "TPU v2", "TPU v3"                                                                                             \
-    }
-#define V4                                                                                                             \
-    {                                                                                                                  \
-        "TPU v4", "TPU v4 lite"                                                                                        \
-    }
-
-static const struct default_row default_table[] = {
-    {V3, 1, 0, 0, {1, 1, 1, 1}},  {V3, 2, 0, 0, {1, 1, 1, 2}},  {V3, 4, 0, 0, {2, 1, 1, 2}},
-    {V3, 8, 0, 0, {2, 2, 1, 2}},  {V3, 16, 0, 0, {4, 2, 1, 2}}, {V4, 1, 0, 0, {1, 1, 1, 1}},
-    {V4, 2, 0, 0, {1, 2, 1, 1}},  {V4, 4, 4, 0, {4, 1, 1, 1}},  {V4, 4, 0, 0, {2, 2, 1, 1}},
-    {V4, 8, 0, 8, {1, 1, 8, 1}},  {V4, 8, 0, 0, {4, 2, 1, 1}},  {V4, 16, 0, 16, {1, 1, 16, 1}},
-    {V4, 16, 8, 0, {8, 2, 1, 1}}, {V4, 16, 4, 0, {4, 4, 1, 1}}, {V4, 16, 0, 0, {2, 2, 4, 1}},
-};
+static const struct default_row default_table[] = {T5X_DEFAULT_MESHES_ROWS};
 
 static const struct default_row *find_default(const struct topo_topology *topology, int64_t num_partitions)
 {

@@ -101,18 +101,6 @@ void sim_remedy_add(struct sim_remedy_trial *t, enum sim_key key, const char *va
         t->atoms[t->atom_count++] = (struct sim_remedy){key, value};
 }
 
-void sim_remedy_add(struct sim_remedy_trial *t, enum sim_key key, const char *value)
-{
-    const char *given = t->text->values[key], *usual = sim_usual_value(t->plan->software, key),
-               *now = given   ? given
-                      : usual ? usual
-                              : sim_plan_keys[key].fallback;
-    for (int i = 0; i < t->atom_count; i++)
-        if (t->atoms[i].key == key && !strcmp(t->atoms[i].value, value)) return;
-    if (t->atom_count < SIM_REMEDIES_MOST_ATOMS && !(now && !strcmp(now, value)))
-        t->atoms[t->atom_count++] = (struct sim_remedy){key, value};
-}
-
 /* ---- sets ---- */
 
 enum { KEPT_SETS = 4, MOST_CHANGED = 6, MOST_MICROBATCHES = 1024 };
