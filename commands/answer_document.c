@@ -63,13 +63,10 @@ static void put_answers_around(struct commands_context *context, const struct si
 /* The plan that the page begins with: the answer's, the best, or the first of several. NULL: it has none. */
 static const struct base_json *plan_in(const struct base_json *document)
 {
-    static const char *const keys[] = {"plan", "best"};
-    const struct base_json *answers = base_json_get(document, "answers"), *plan = NULL;
-    for (int i = 0; i < BASE_COUNT(keys) && !plan; i++) plan = base_json_get(document, keys[i]);
-    if (!plan && answers && answers->kind == BASE_JSON_ARRAY && answers->child &&
-        answers->child->kind == BASE_JSON_OBJECT)
-        plan = base_json_get(answers->child, "plan");
-    return plan && plan->kind == BASE_JSON_OBJECT ? plan : NULL;
+    const struct base_json *answers = base_json_find(document, "answers", BASE_JSON_ARRAY),
+                           *plan = base_json_find(document, "plan", BASE_JSON_OBJECT);
+    if (!plan) plan = base_json_find(document, "best", BASE_JSON_OBJECT);
+    return plan || !answers ? plan : base_json_find(answers->child, "plan", BASE_JSON_OBJECT);
 }
 
 static enum base_status put_held_page(struct commands_context *context, const char *command,

@@ -117,6 +117,17 @@ static void begin(struct commands_context *context, const struct commands_comman
     if (context->cache) sim_cache_next_question(context->cache, context->gin_search_path);
 }
 
+/* Writes the document to the file that --out names and empties it; without --out it stays. */
+static enum base_status write_out(const struct base_arguments *arguments, struct base_text *out,
+                                  struct base_error *error)
+{
+    const char *path = base_argument(arguments, "--out");
+    if (!path) return BASE_OK;
+    BASE_TRY(base_write_file(path, out->data ? out->data : "", out->length, error));
+    *out = (struct base_text){.arena = out->arena};
+    return BASE_OK;
+}
+
 enum base_status commands_execute(struct commands_context *context, const char *name, int argument_count,
                                   const char *const *arguments, struct base_text *out, struct base_error *error)
 {
@@ -142,7 +153,7 @@ enum base_status commands_execute(struct commands_context *context, const char *
     if (context->page) BASE_TRY(commands_put_page(context, name, argument_count, arguments, out, error));
     if (!context->json) base_text_disarm(out);
     if (command->writes_out && !context->page) return status;
-    if (commands_write_out(&parsed, out, &unwritten) == BASE_OK) return status;
+    if (write_out(&parsed, out, &unwritten) == BASE_OK) return status;
     if (done || status == BASE_STOPPED) *error = unwritten;
     return error->status;
 }

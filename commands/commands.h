@@ -125,9 +125,6 @@ enum base_status commands_put_page(struct commands_context *context, const char 
  * its reader. */
 enum base_status commands_check_outputs(const struct commands_context *context, const struct base_arguments *arguments,
                                         struct base_error *error);
-/* Writes the document to the file that --out names and empties it; without --out it stays. */
-enum base_status commands_write_out(const struct base_arguments *arguments, struct base_text *out,
-                                    struct base_error *error);
 /* The report on a picture written to path: its title and subtitle, or JSON with them. */
 struct plots_picture;
 void commands_put_picture(const struct commands_context *context, const char *kind, const char *path,
@@ -169,9 +166,8 @@ struct model_gin;
 void commands_warn(struct commands_context *context, const char *text);
 /* A note on ignored input that does not affect the answer. */
 void commands_note(const struct commands_context *context, const char *text);
-/* Both of a gin file; several notes are counted, or each is listed. */
-enum commands_notes { COMMANDS_NOTES_COUNTED, COMMANDS_NOTES_LISTED };
-void commands_note_gin(struct commands_context *context, const struct model_gin *gin, enum commands_notes notes);
+/* Both of a gin file; several notes are counted, or with --notes each is listed. */
+void commands_note_gin(struct commands_context *context, const struct model_gin *gin);
 /* Both of a model that is @FILE.gin; of another, nothing. */
 void commands_note_model(struct commands_context *context, const char *model);
 struct model_config;

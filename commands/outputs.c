@@ -18,16 +18,6 @@ enum base_status commands_check_outputs(const struct commands_context *context, 
     return BASE_OK;
 }
 
-enum base_status commands_write_out(const struct base_arguments *arguments, struct base_text *out,
-                                    struct base_error *error)
-{
-    const char *path = base_argument(arguments, "--out");
-    if (!path) return BASE_OK;
-    BASE_TRY(base_write_file(path, out->data ? out->data : "", out->length, error));
-    *out = (struct base_text){.arena = out->arena};
-    return BASE_OK;
-}
-
 void commands_put_picture(const struct commands_context *context, const char *kind, const char *path,
                           const struct plots_picture *picture, struct base_text *out)
 {

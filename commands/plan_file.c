@@ -51,7 +51,7 @@ static enum base_status read_gin(struct commands_context *context, const char *p
                  : model_gin_read(context->arena, path, context->gin_search_path, &gin, error));
     enum base_status status = sim_plan_from_gin(gin, out, error);
     /* On an error, too: ignored input is often the reason. */
-    commands_note_gin(context, gin, context->lists_notes ? COMMANDS_NOTES_LISTED : COMMANDS_NOTES_COUNTED);
+    commands_note_gin(context, gin);
     return status;
 }
 

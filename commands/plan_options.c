@@ -52,6 +52,20 @@ enum base_status commands_profile(struct commands_context *context, const struct
     return BASE_OK;
 }
 
+enum base_status commands_network(struct commands_context *context, const char *network, struct base_error *error)
+{
+    static const char *const words[] = {"analytic", "simulated"};
+    const struct base_json none = {.kind = BASE_JSON_OBJECT}, *given = sim_cache_overrides(context->cache);
+    struct base_json value = {.kind = BASE_JSON_STRING};
+    int which;
+    if (!network) return BASE_OK;
+    BASE_TRY(base_parse_word(network, "--network", words, BASE_COUNT(words), &which, error));
+    value.string = words[which];
+    if (!given) given = base_json_with(context->arena, NULL, "constants", &none);
+    sim_cache_override(context->cache, base_json_with(context->arena, given, "network", &value));
+    return BASE_OK;
+}
+
 /* "512,512", or one number: the targets of a decoder-only model. */
 static enum base_status read_lengths(struct base_arena *arena, const char *given, struct sim_plan_text *plan,
                                      struct base_error *error)

@@ -2,7 +2,6 @@
  * one per device. It receives the plan and the request, and returns measurements or an error. */
 #include "commands/executor.h"
 #include "commands/plan_report.h"
-#include "commands/result.h"
 #include "exec/exec.h"
 
 #include <string.h>
@@ -23,6 +22,121 @@ static void put_request(const struct commands_context *context, const struct sim
 
 /* ---- the result ---- */
 
+struct result {
+    struct reports_measured steps; /* without its timeline */
+    struct sim_timeline timeline;
+    struct sim_passes passes; /* of a pipeline; which passes they are says the prediction */
+    struct sim_collective_row *rows;
+    int row_count;
+    struct sim_memory memory;
+    double contraction_s, elementwise_s, communication_s; /* a step */
+    double exposed_s;                                     /* of communication_s: nothing was computed meanwhile */
+};
+static const double *numbers(struct base_arena *arena, const struct base_json *document, const char *key,
+                             int64_t *count)
+{
+    const struct base_json *list = base_json_get(document, key);
+    *count = list ? list->count : 0;
+    double *values = base_new(arena, double, *count);
+    int64_t at = 0;
+    for (const struct base_json *item = list ? list->child : NULL; item; item = item->next) values[at++] = item->number;
+    return values;
+}
+
+static int read_collectives(struct base_arena *arena, const struct base_json *document, struct sim_collective_row **out)
+{
+    const struct base_json *list = base_json_get(document, "collectives");
+    int count = 0;
+    *out = base_new(arena, struct sim_collective_row, list ? list->count : 0);
+    for (const struct base_json *item = list ? list->child : NULL; item; item = item->next) {
+        const struct base_json *first = base_json_get(item, "first_op");
+        struct sim_collective_row *row = &(*out)[count++];
+        base_json_read_fields(item, exec_collective_fields, EXEC_COLLECTIVE_FIELD_COUNT, row);
+        row->first_op = first && first->string ? first->string : "";
+    }
+    return count;
+}
+
+static void read_timeline(struct base_arena *arena, const struct base_json *document, struct sim_timeline *out)
+{
+    const struct base_json *list = base_json_get(document, "timeline");
+    out->entries = base_new(arena, struct sim_entry, list ? list->count : 0);
+    out->count = 0;
+    for (const struct base_json *item = list ? list->child : NULL; item; item = item->next) {
+        const struct base_json *name = base_json_get(item, "name");
+        struct sim_entry *entry = &out->entries[out->count++];
+        base_json_read_fields(item, exec_entry_fields, EXEC_ENTRY_FIELD_COUNT, entry);
+        entry->name = name && name->string ? name->string : "";
+    }
+}
+
+static void read_passes(struct base_arena *arena, const struct base_json *document, struct sim_passes *out)
+{
+    int64_t count, ends, stages;
+    *out = (struct sim_passes){.start_s = numbers(arena, document, "pass_start_s", &count)};
+    out->end_s = numbers(arena, document, "pass_end_s", &ends);
+    const double *bytes = numbers(arena, document, "stage_bytes", &stages);
+    int64_t *whole = base_new(arena, int64_t, stages);
+    for (int64_t i = 0; i < stages; i++) whole[i] = (int64_t)bytes[i];
+    out->count = ends == count ? (int)count : 0;
+    out->stage_bytes = whole, out->stage_count = (int)stages;
+}
+
+/* BASE_RUN: the answer is no result. */
+static enum base_status read_result(struct base_arena *arena, const struct base_text *answer, int rank_count,
+                                    bool evaluates, struct result *out, struct base_error *error)
+{
+    const struct base_json *document;
+    if (base_json_parse(arena, answer->data ? answer->data : "", answer->length, &document, error) != BASE_OK)
+        return base_fail(error, BASE_RUN, "meshwright-rank: did not answer with a result");
+    const struct base_json *failure = base_json_get(document, "error");
+    *out = (struct result){.contraction_s = base_json_number(document, "contraction_s"),
+                           .elementwise_s = base_json_number(document, "elementwise_s"),
+                           .communication_s = base_json_number(document, "communication_s"),
+                           .exposed_s = base_json_number(document, "exposed_s")};
+    out->steps.hosts = base_json_get(document, "hosts");
+    out->steps.stopped = base_json_number(document, "stopped") != 0;
+    out->steps.failure = failure ? failure->string : NULL;
+    out->steps.rank_count = rank_count;
+    out->steps.first_step = (int64_t)base_json_number(document, "first_step");
+    out->steps.loss = numbers(arena, document, "loss", &out->steps.step_count);
+    out->steps.gradient_norm = numbers(arena, document, "gradient_norm", &out->steps.step_count);
+    out->steps.step_s = numbers(arena, document, "step_s", &out->steps.step_count);
+    out->steps.processor_s = numbers(arena, document, "processor_s", &out->steps.step_count);
+    if (evaluates) {
+        out->steps.accuracy = numbers(arena, document, "accuracy", &out->steps.step_count);
+        out->steps.weight = numbers(arena, document, "weight", &out->steps.step_count);
+    }
+    out->row_count = read_collectives(arena, document, &out->rows);
+    base_json_read_fields(base_json_get(document, "memory"), sim_memory_fields, SIM_MEMORY_FIELD_COUNT, &out->memory);
+    read_passes(arena, document, &out->passes);
+    read_timeline(arena, document, &out->timeline);
+    return BASE_OK;
+}
+
+/* Measurements in the form of a prediction; the model's FLOPs are the prediction's. */
+static void fill_measured(const struct result *result, const struct sim_plan *plan,
+                          const struct sim_prediction *predicted, struct sim_prediction *out)
+{
+    const struct reports_measured *m = &result->steps;
+    *out = *predicted;
+    out->step_s = 0;
+    for (int64_t i = 0; i < m->step_count; i++) out->step_s += m->step_s[i] / (double)m->step_count;
+    out->compute_s = result->contraction_s;
+    out->memory_bound_s = result->elementwise_s;
+    out->communication_s = result->communication_s;
+    out->exposed_communication_s = result->exposed_s;
+    double rest_s = out->step_s - out->compute_s - out->memory_bound_s - out->exposed_communication_s;
+    out->overhead_s = rest_s > 0 ? rest_s : 0;
+    out->samples_per_s = out->step_s > 0 ? (double)plan->batch_size / out->step_s : 0;
+    out->tokens_per_s = out->samples_per_s * (double)plan->targets_length;
+    out->tokens_per_s_per_device = out->tokens_per_s / (double)plan->placement->topology.device_count;
+    out->mfu_frac = out->step_s > 0 ? predicted->mfu_frac * predicted->step_s / out->step_s : 0;
+    const char *peak_at = predicted->memory.peak_at;
+    out->memory = result->memory;
+    snprintf(out->memory.peak_at, sizeof out->memory.peak_at, "%s", peak_at);
+}
+
 static const char stopped_before_its_first_step[] =
     "{\"stopped\": 1, \"hosts\": [], \"loss\": [], \"gradient_norm\": [], \"step_s\": [], \"processor_s\": [], "
     "\"accuracy\": [], \"weight\": [], \"memory\": {}, \"collectives\": [], \"timeline\": []}";
@@ -39,12 +153,12 @@ static void note_stop(const struct commands_context *context, const struct repor
 static enum base_status put_result(struct commands_context *context, const struct base_arguments *arguments,
                                    const struct sim_plan_text *text, const struct sim_plan *plan,
                                    const struct sim_prediction *predicted, const struct sim_detail *detail,
-                                   struct commands_result *result, struct base_text *out, struct base_error *error)
+                                   struct result *result, struct base_text *out, struct base_error *error)
 {
     struct sim_prediction measured;
     struct reports_measured steps = result->steps;
     const char *trace = base_argument(arguments, "--trace");
-    commands_result_prediction(result, plan, predicted, &measured);
+    fill_measured(result, plan, predicted, &measured);
     if (steps.stopped && steps.step_count) note_stop(context, &steps);
     steps.timeline = &result->timeline;
     steps.predicted = sim_hides_collectives(plan) ? predicted : NULL;
@@ -172,7 +286,7 @@ enum base_status commands_run_run(struct commands_context *context, const struct
     struct sim_prediction predicted;
     struct sim_timeline timeline = {0};
     struct commands_executor executor;
-    struct commands_result result;
+    struct result result;
     struct exec_request asked;
     BASE_TRY(read_request(arguments, &asked, error));
     BASE_TRY(take_place(context, arguments, error));
@@ -200,8 +314,7 @@ enum base_status commands_run_run(struct commands_context *context, const struct
     if (context->launched_rank > 0) return status;
     if (status == BASE_STOPPED && !answer.length) base_put(&answer, stopped_before_its_first_step);
     if (!answer.length || *answer.data != '{') return status;
-    BASE_TRY(commands_read_result(context->arena, &answer, executor.rank_count,
-                                  asked.evaluates ? COMMANDS_RUN_EVALUATES : COMMANDS_RUN_TRAINS, &result, error));
+    BASE_TRY(read_result(context->arena, &answer, executor.rank_count, asked.evaluates, &result, error));
     if (status == BASE_RUN && !result.steps.failure) result.steps.failure = base_copy(context->arena, error->text);
     return put_result(context, arguments, &text, &plan, &predicted, &detail, &result, out, error);
 }

@@ -26,17 +26,6 @@ enum commands_search { COMMANDS_OF_PLANS, COMMANDS_OF_STAGES, COMMANDS_OF_INFERE
 enum base_status commands_tune_options(const struct commands_context *context, const struct base_arguments *arguments,
                                        enum commands_search search, const char *topology, struct tuner_options *out,
                                        struct base_error *error);
-/* --train-tokens and --device-hour-price of a plan's one topology; zeros where it lists several. */
-enum base_status commands_tune_training(struct base_arena *arena, const struct base_arguments *arguments,
-                                        const struct sim_plan_text *plan, struct reports_training *out,
-                                        struct base_error *error);
-/* --emit; NULL: not given. */
-enum base_status commands_tune_emit_format(const struct base_arguments *arguments, const char **out,
-                                           struct base_error *error);
-/* The best plan's launcher; BASE_INPUT names a feature that it lacks. */
-enum base_status commands_tune_launch(struct commands_context *context, const struct sim_plan_text *best,
-                                      const char *format, struct base_text *out, struct base_error *error);
-
 /* What is asked, of a search of any kind. */
 struct commands_tune_asked {
     struct commands_context *context;
@@ -66,11 +55,7 @@ enum base_status commands_tune_detail_ranked(const struct commands_tune_asked *a
                                              const struct tuner_result *result, const struct reports_prediction **out,
                                              struct base_error *error);
 
-/* A search. If no plan leaves the headroom and some fit without it, a second search, in the remaining time, finds the
- * fastest of these. */
-enum base_status commands_tune_search_once(struct tuner_space *space, const struct tuner_options *options,
-                                           struct tuner_result *out, struct base_error *error);
-/* tune_newest.c. The same; plans on TPUs that the newest compiler refuses are dropped and counted, and the search goes
+/* tune_newest.c: a search. Plans on TPUs that the newest compiler refuses are dropped and counted, and the search goes
  * on, over the request's space built again. */
 enum base_status commands_tune_search(struct commands_context *context, const struct tuner_request *request,
                                       struct tuner_space *space, const struct tuner_options *options,

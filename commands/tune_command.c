@@ -116,6 +116,31 @@ static enum base_status enumerate(struct commands_context *context, const struct
     return BASE_OK;
 }
 
+/* ---- --emit ---- */
+
+static enum base_status read_emit_format(const struct base_arguments *arguments, const char **out,
+                                         struct base_error *error)
+{
+    static const char *const formats[] = {"gin", "jax", "slurm", "gcloud"};
+    int which;
+    *out = base_argument(arguments, "--emit");
+    if (!*out) return BASE_OK;
+    if (base_argument(arguments, "--enumerate"))
+        return base_fail(error, BASE_INPUT,
+                         "--emit: launches the best plan, but --enumerate searches for none; leave one of them out");
+    return base_parse_word(*out, "--emit", formats, BASE_COUNT(formats), &which, error);
+}
+
+/* BASE_INPUT names a feature that the launcher lacks. */
+static enum base_status launch(struct commands_context *context, const struct sim_plan_text *best, const char *format,
+                               struct base_text *out, struct base_error *error)
+{
+    struct sim_plan plan;
+    BASE_TRY(sim_plan_check(context->cache, context->arena, best, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, error));
+    BASE_TRY(reports_launch(context->arena, format, best, &plan, out, error));
+    return commands_refuse_drops(context->arena, format, &plan, error);
+}
+
 /* ---- the answer ---- */
 
 static enum base_status fit(struct commands_context *context, struct tuner_space *space,
@@ -179,7 +204,7 @@ static enum base_status answer(const struct commands_tune_asked *asked, struct t
         BASE_TRY(tuner_wider_that_fit(context->arena, context->cache, &asked->request, options, wider,
                                       &report.wider_count, error));
     if (format && result.plan_count) {
-        BASE_TRY(commands_tune_launch(context, &report.plans[0].plan, format, &launcher, error));
+        BASE_TRY(launch(context, &report.plans[0].plan, format, &launcher, error));
         report.launch_format = format;
         report.launch = launcher.data;
     }
@@ -254,7 +279,8 @@ static enum base_status read_asked(struct commands_tune_asked *asked, const stru
     if (asked->search == COMMANDS_OF_INFERENCE) return commands_tune_read_serving(arguments, asked, error);
     if (context->page || base_argument(arguments, "--detail"))
         asked->options.pareto |= !asked->request.search_saved && !asked->request.assigns_layers;
-    return commands_tune_training(context->arena, arguments, plan, &asked->training, error);
+    if (commands_lists_topologies(plan)) return BASE_OK; /* it is read for each of them */
+    return commands_training(context->arena, arguments, &plan->values[SIM_TOPOLOGY], 1, &asked->training, error);
 }
 
 static enum base_status tune(struct commands_context *context, const struct base_arguments *arguments,
@@ -274,7 +300,7 @@ static enum base_status tune(struct commands_context *context, const struct base
     BASE_TRY(forget_inputs(context, arguments, &plan, error));
     BASE_TRY(commands_network(context, base_argument(arguments, "--network"), error));
     BASE_TRY(read_asked(&asked, &plan, error));
-    BASE_TRY(commands_tune_emit_format(arguments, &format, error));
+    BASE_TRY(read_emit_format(arguments, &format, error));
     context->launches = format != NULL;
     const bool infers = asked.search == COMMANDS_OF_INFERENCE;
     if (context->found && commands_lists_topologies(&plan))

@@ -146,15 +146,6 @@ static enum base_status read_objective(const struct base_arguments *arguments, e
     return BASE_OK;
 }
 
-enum base_status commands_tune_training(struct base_arena *arena, const struct base_arguments *arguments,
-                                        const struct sim_plan_text *plan, struct reports_training *out,
-                                        struct base_error *error)
-{
-    *out = (struct reports_training){0, 0};
-    if (commands_lists_topologies(plan)) return BASE_OK; /* it is read for each of them */
-    return commands_training(arena, arguments, &plan->values[SIM_TOPOLOGY], 1, out, error);
-}
-
 static enum base_status read_limits(const struct commands_context *context, const struct base_arguments *arguments,
                                     double *time_limit_s, double *gap_frac, struct base_error *error)
 {
@@ -190,26 +181,4 @@ enum base_status commands_tune_options(const struct commands_context *context, c
     if (base_argument(arguments, "--search") && !(out->time_limit_s > 0)) out->prediction_limit = MOST_RULE_PREDICTIONS;
     out->top = (int)count;
     return BASE_OK;
-}
-
-enum base_status commands_tune_emit_format(const struct base_arguments *arguments, const char **out,
-                                           struct base_error *error)
-{
-    static const char *const formats[] = {"gin", "jax", "slurm", "gcloud"};
-    int which;
-    *out = base_argument(arguments, "--emit");
-    if (!*out) return BASE_OK;
-    if (base_argument(arguments, "--enumerate"))
-        return base_fail(error, BASE_INPUT,
-                         "--emit: launches the best plan, but --enumerate searches for none; leave one of them out");
-    return base_parse_word(*out, "--emit", formats, BASE_COUNT(formats), &which, error);
-}
-
-enum base_status commands_tune_launch(struct commands_context *context, const struct sim_plan_text *best,
-                                      const char *format, struct base_text *out, struct base_error *error)
-{
-    struct sim_plan plan;
-    BASE_TRY(sim_plan_check(context->cache, context->arena, best, MODEL_STEP_TRAIN, SIM_AS_COMPILED, &plan, error));
-    BASE_TRY(reports_launch(context->arena, format, best, &plan, out, error));
-    return commands_refuse_drops(context->arena, format, &plan, error);
 }

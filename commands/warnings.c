@@ -26,21 +26,21 @@ void commands_note_model(struct commands_context *context, const char *model)
 {
     const struct model_gin *gin =
         model ? model_gin_config_notes(context->arena, model, context->gin_search_path) : NULL;
-    if (gin) commands_note_gin(context, gin, context->lists_notes ? COMMANDS_NOTES_LISTED : COMMANDS_NOTES_COUNTED);
+    if (gin) commands_note_gin(context, gin);
 }
 
 /* Differences in values alone matter to commands that compute; elsewhere they are notes. */
-void commands_note_gin(struct commands_context *context, const struct model_gin *gin, enum commands_notes as)
+void commands_note_gin(struct commands_context *context, const struct model_gin *gin)
 {
     const int notes = gin->note_count + (context->computes ? 0 : gin->difference_count);
     for (int i = 0; i < gin->warning_count; i++) commands_warn(context, gin->warnings[i]);
     for (int i = 0; i < gin->difference_count; i++) {
         if (context->computes) commands_warn(context, gin->differences[i]);
-        else if (as == COMMANDS_NOTES_LISTED || notes == 1) commands_note(context, gin->differences[i]);
+        else if (context->lists_notes || notes == 1) commands_note(context, gin->differences[i]);
     }
-    for (int i = 0; i < gin->note_count && (as == COMMANDS_NOTES_LISTED || notes == 1); i++)
+    for (int i = 0; i < gin->note_count && (context->lists_notes || notes == 1); i++)
         commands_note(context, gin->notes[i]);
-    if (as == COMMANDS_NOTES_LISTED || notes < 2) return;
+    if (context->lists_notes || notes < 2) return;
     commands_note(context,
                   base_print(context->arena, "%.300s: %d gin settings were ignored (no effect); --notes lists them",
                              gin->name, notes));
