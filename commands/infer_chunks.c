@@ -143,16 +143,15 @@ static enum base_status read_chunks(struct commands_context *context, const stru
 }
 
 enum base_status commands_infer_chunks(struct commands_context *context, const struct commands_executor *executor,
-                                       const struct commands_chunks *chunks, const struct base_json **out,
-                                       struct base_error *error)
+                                       const struct commands_chunks *chunks, const struct base_text *request,
+                                       const struct base_json **out, struct base_error *error)
 {
     const struct base_json **parts = base_new(context->arena, const struct base_json *, MOST_CHUNKS);
-    struct base_text request = {.arena = context->arena}, answer = {.arena = context->arena};
+    struct base_text answer = {.arena = context->arena};
     int count = 0;
     BASE_TRY(base_directory_make(chunks->directory, error));
     BASE_TRY(check_chunks(context, chunks, error));
-    chunks->put_request(chunks->where, chunks, &request);
-    const enum base_status status = commands_ask_executor(context, executor, &request, &answer, error);
+    const enum base_status status = commands_ask_executor(context, executor, request, &answer, error);
     if ((status != BASE_OK && status != BASE_STOPPED) || context->launched_rank > 0) return status;
     BASE_TRY(read_chunks(context, chunks, status == BASE_STOPPED, parts, &count, error));
     BASE_TRY(join(context, parts, count, status == BASE_STOPPED, out, error));

@@ -8,13 +8,11 @@ struct commands_chunks {
     const char *directory;
     int64_t period;       /* batches of a chunk: T5X's checkpoint_period */
     const char *identity; /* of plan, data and parameters; shared by all chunks of the directory */
-    void (*put_request)(void *where, const struct commands_chunks *chunks, struct base_text *out);
-    void *where;
 };
 /* The joined result of existing chunks and those run now. BASE_STOPPED: it was stopped, and out holds the part done.
  * BASE_INPUT: an existing chunk belongs to another question. */
 enum base_status commands_infer_chunks(struct commands_context *context, const struct commands_executor *executor,
-                                       const struct commands_chunks *chunks, const struct base_json **out,
-                                       struct base_error *error);
+                                       const struct commands_chunks *chunks, const struct base_text *request,
+                                       const struct base_json **out, struct base_error *error);
 
 #endif

@@ -183,18 +183,6 @@ static void answer_text(const struct question *q, const struct base_json *result
 
 /* ---- chunks ---- */
 
-struct asked {
-    struct commands_context *context;
-    const struct base_arguments *arguments;
-    const struct question *q;
-};
-
-static void put_chunk_request(void *where, const struct commands_chunks *chunks, struct base_text *out)
-{
-    const struct asked *asked = where;
-    put_request(asked->context, asked->arguments, asked->q, chunks, out);
-}
-
 /* A folder of checkpoints restores the newest: the list of checkpoints is part of the request. */
 static enum base_status put_checkpoints(const char *restore, struct base_text *out, struct base_error *error)
 {
@@ -208,37 +196,38 @@ static enum base_status put_checkpoints(const char *restore, struct base_text *o
 }
 
 /* The request, the current model and checkpoints, and the bytes of the data. */
-static enum base_status find_identity(struct asked *asked, const char **out, struct base_error *error)
+static enum base_status find_identity(struct commands_context *context, const struct base_arguments *arguments,
+                                      const struct question *q, const char **out, struct base_error *error)
 {
     const size_t largest_file_bytes = (size_t)1 << 31;
-    struct base_text request = {.arena = asked->context->arena};
+    struct base_text request = {.arena = context->arena};
     const char *data;
     size_t length;
     struct base_json_writer w = {.text = &request};
-    put_chunk_request(asked, NULL, &request);
-    model_config_put(asked->q->plan.config, &w);
-    BASE_TRY(put_checkpoints(base_argument(asked->arguments, "--restore"), &request, error));
-    BASE_TRY(base_read_file(request.arena, base_argument(asked->arguments, "--data"), largest_file_bytes, &data,
-                            &length, error));
+    put_request(context, arguments, q, NULL, &request);
+    model_config_put(q->plan.config, &w);
+    BASE_TRY(put_checkpoints(q->restore, &request, error));
+    BASE_TRY(
+        base_read_file(request.arena, base_argument(arguments, "--data"), largest_file_bytes, &data, &length, error));
     *out = base_print(
         request.arena, "%016llx",
         (unsigned long long)base_hash(base_hash(BASE_HASH_START, request.data, request.length), data, length));
     return BASE_OK;
 }
 
-static enum base_status run_chunks(struct asked *asked, const struct commands_executor *executor,
+static enum base_status run_chunks(struct commands_context *context, const struct base_arguments *arguments,
+                                   const struct question *q, const struct commands_executor *executor,
                                    const struct base_json **result, struct base_error *error)
 {
     enum { USUAL_PERIOD = 100, LARGEST_PERIOD = 1 << 30 };
-    struct commands_chunks chunks = {.directory = base_argument(asked->arguments, "--output-dir"),
-                                     .period = USUAL_PERIOD,
-                                     .put_request = put_chunk_request,
-                                     .where = asked};
-    BASE_TRY(commands_option_int(asked->arguments, "--checkpoint-period", 1, LARGEST_PERIOD, &chunks.period, error));
-    if (base_argument(asked->arguments, "--arrays"))
+    struct commands_chunks chunks = {.directory = base_argument(arguments, "--output-dir"), .period = USUAL_PERIOD};
+    struct base_text request = {.arena = context->arena};
+    BASE_TRY(commands_option_int(arguments, "--checkpoint-period", 1, LARGEST_PERIOD, &chunks.period, error));
+    if (base_argument(arguments, "--arrays"))
         return base_fail(error, BASE_INPUT, "--arrays: are of one run; leave --output-dir out");
-    BASE_TRY(find_identity(asked, &chunks.identity, error));
-    return commands_infer_chunks(asked->context, executor, &chunks, result, error);
+    BASE_TRY(find_identity(context, arguments, q, &chunks.identity, error));
+    put_request(context, arguments, q, &chunks, &request);
+    return commands_infer_chunks(context, executor, &chunks, &request, result, error);
 }
 
 enum base_status commands_infer_run(struct commands_context *context, const struct base_arguments *arguments,
@@ -257,8 +246,7 @@ enum base_status commands_infer_run(struct commands_context *context, const stru
     executor.rank_count = base_argument(arguments, "--in-process") ? 0 : q->plan.placement->topology.device_count;
     BASE_TRY(commands_check_memory(context, &executor, &q->plan, &q->predicted, error));
     if (base_argument(arguments, "--output-dir")) {
-        struct asked asked = {context, arguments, q};
-        status = run_chunks(&asked, &executor, &result, error);
+        status = run_chunks(context, arguments, q, &executor, &result, error);
         if (!result) return status;
     } else {
         if (base_argument(arguments, "--checkpoint-period"))
