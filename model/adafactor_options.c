@@ -1,5 +1,6 @@
 /* Adafactor's options as text: one table for the one-line form and JSON. Names, defaults and bounds are those of
  * T5X's Adafactor; options that it maps over parameter paths are rejected. */
+#include "model/adafactor_options.csv.h"
 #include "model/model.h"
 
 #include <stddef.h>
@@ -19,30 +20,12 @@ struct option {
 #define AT(field) offsetof(struct model_adafactor, field)
 #define ABOVE_ZERO 1e-30
 
-static const struct option options[] = {
-    {"factored", FLAG, AT(factored), 0, 0, false},
-    {"beta1", REAL, AT(beta1), 0, 1, true},
-    {"min_dim_size_to_factor", COUNT, AT(min_dim_size_to_factor), 0, 1 << 30, false},
-    {"dtype_momentum", DTYPE, AT(dtype_momentum), 0, 0, false},
-    {"multiply_by_parameter_scale", FLAG, AT(multiply_by_parameter_scale), 0, 0, false},
-    {"clipping_threshold", REAL, AT(clipping_threshold), ABOVE_ZERO, 1e30, true},
-    {"global_norm_clip_threshold", REAL, AT(global_norm_clip_threshold), 0, 1e30, true},
-    {"decay_rate", REAL, AT(decay_rate), 0, 1e3, false},
-    {"step_offset", COUNT, AT(step_offset), 0, 1 << 30, false},
-    {"weight_decay_rate", REAL, AT(weight_decay_rate), 0, 1, true},
-    {"weight_decay_rate_lr_exponent", REAL, AT(weight_decay_rate_lr_exponent), 0, 1e3, true},
-    {"max_parameter_scale", REAL, AT(max_parameter_scale), ABOVE_ZERO, 1e30, true},
-    {"epsilon1", REAL, AT(epsilon1), 0, 1, false},
-    {"epsilon2", REAL, AT(epsilon2), 0, 1, false},
-    {"skip_nan_updates", FLAG, AT(skip_nan_updates), 0, 0, false},
-    {"logical_factor_rules", RULES, 0, 0, 0, true},
-};
+static const struct option options[] = {ADAFACTOR_OPTIONS_ROWS};
 
 static enum base_status find_option(const char *name, const struct option **out, struct base_error *error)
 {
-    const char *names[BASE_COUNT(options)];
+    static const char *const names[] = {ADAFACTOR_OPTIONS_NAMES};
     int found;
-    for (int i = 0; i < BASE_COUNT(options); i++) names[i] = options[i].name;
     BASE_TRY(base_parse_word(name, "option", names, BASE_COUNT(names), &found, error));
     *out = &options[found];
     return BASE_OK;

@@ -295,7 +295,7 @@ struct builder_state {
 struct builder_prompts {
     int sequences /* [rows, columns] to begin with */, length /* [rows] tokens before the first that is decoded */;
 };
-/* sampling_loop.c, beams.c: the loop's initial state, one iteration (its condition, the input token, the use of its
+/* sampling.c, beams.c: the loop's initial state, one iteration (its condition, the input token, the use of its
  * logits), and the answer. */
 struct builder_decoder_function {
     void (*begin)(struct builder *builder, const struct builder_prompts *prompts, struct builder_state *state);
@@ -316,12 +316,6 @@ int model_builder_cached(struct builder *builder, const char *name, int made, co
 int model_builder_cache_bias(struct builder *builder, const char *name, int scores, int relpos, enum model_dtype dtype);
 int model_builder_position_bias(struct builder *builder, int relpos);
 void model_builder_gather_cache(struct builder *builder, int parents); /* each beam goes on with its parent's */
-
-/* sampling.c: from logits to the chosen token and its log-probability */
-struct builder_choice {
-    int token, log_prob;
-};
-struct builder_choice model_builder_sample(struct builder *builder, int logits);
 
 /* logits.c */
 int model_builder_logits(struct builder *builder, int table, int y);

@@ -107,9 +107,3 @@ void model_builder_map_reshape(const struct model_program *program, struct model
             if (carries(program, from[i], to[d]) && !strchr(to, from[i])) op->reshaped_from[d] = (signed char)i;
     }
 }
-
-const char *model_axis_name(enum model_axis axis)
-{
-    static const char *const names[] = {MODEL_AXIS_NAMES};
-    return axis ? names[axis] : NULL;
-}

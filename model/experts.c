@@ -49,7 +49,7 @@ static int64_t capacity_of(const struct model_experts *experts, double factor, i
     return capacity > experts->min_capacity ? capacity : experts->min_capacity;
 }
 
-/* Of both. */
+/* Euclid's algorithm. */
 static int64_t greatest_divisor(int64_t a, int64_t b)
 {
     while (b) {

@@ -133,7 +133,7 @@ enum model_op_kind { MODEL_EINSUM, MODEL_MAP, MODEL_REDUCE, MODEL_RESHAPE, MODEL
 /* Function of an elementwise operation or a reduction: enum model_function, made of functions.csv, which says what each
  * does. Experts are made in expert_layer.c, blocks of a sequence in ring_attention.c, decoding in decoding.c. */
 const char *model_function_name(enum model_function function);
-/* Properties of a function (functions.c). */
+/* Properties of a function (enumerations.c). */
 enum model_property {
     MODEL_IS_GENERATED = 1,     /* of indices alone: made wherever it is read, never moved */
     MODEL_IS_LINEAR = 2,        /* commutes with a sum over devices */
@@ -224,7 +224,7 @@ struct model_program {
     int block_count, block_capacity;
 };
 
-/* sequence_order.c: the position stored at a place of a sequence in so many equal pieces (0: in order). */
+/* sharding.c: the position stored at a place of a sequence in so many equal pieces (0: in order). */
 int64_t model_sequence_position(int pieces, int64_t length, int64_t place);
 const struct model_dimension *model_dimension_of(const struct model_program *program, char letter); /* or NULL */
 /* The size that counts a stack's layers but the first; MODEL_ONE: no stack has that many layers. And the way back. */

@@ -32,6 +32,7 @@ model/zoo_families.csv) rows=ZOO_FAMILIES texts="family ours" ;;
 model/huggingface_unrun.csv) rows=HUGGINGFACE_UNRUN ;;
 model/import/import_marks.csv) rows=IMPORT_MARKS kept="software a b" ;;
 model/config_checks.csv) rows=CONFIG_CHECKS texts=remedy ;;
+model/adafactor_options.csv) rows=ADAFACTOR_OPTIONS ;;
 model/factor_rules.csv) rows=FACTOR_RULES texts="logical kind" ;;
 model/optimizers.csv) record=model_optimizer prefix=MODEL_ last=MODEL_OPTIMIZER_COUNT ;;
 model/dtypes.csv) record=model_dtype prefix=MODEL_ last=MODEL_DTYPE_COUNT ;;
@@ -39,6 +40,7 @@ model/modules.csv) record=model_module prefix=MODEL_MODULE_ last=MODEL_MODULE_CO
 model/remat_policies.csv) rows=REMAT_POLICIES texts=tensors ;;
 model/gin/gin_macros.csv) rows=GIN_MACROS texts="macro class parameter" ;;
 model/gin/gin_networks.csv) rows=GIN_NETWORKS texts="module architecture model wrapper config remark" ;;
+model/gin/gin_sizes.csv) rows=GIN_SIZES ;;
 model/gin/gin_fields.csv) rows=GIN_FIELDS ;;
 model/gin/gin_parts.csv) rows=GIN_PARTS texts="class parameter taken" ;;
 exec/row_functions.csv) rows=ROW_FUNCTIONS kept=operands prefix=MODEL_ ;;

@@ -1,6 +1,7 @@
 /* T5X's models in gin: a network's bindings as a model, and a model as bindings. */
 #include "model/gin/gin_networks.csv.h"
 #include "model/gin/gin_reader.h"
+#include "model/gin/gin_sizes.csv.h"
 
 #include <stddef.h>
 #include <string.h>
@@ -16,25 +17,14 @@ static const struct network networks[] = {GIN_NETWORKS_ROWS};
 /* Sizes in gin and in the one-line form, and the defaults of T5X's class. */
 enum { ENCODER = 1, DECODER = 2, BOTH = 3 };
 enum size_kind { NUMBER, FLAG, NAMES };
+#define FIELD(name) .place = offsetof(struct model_config, name)
 static const struct size {
     const char *name;
     unsigned of;
     enum size_kind kind;
     size_t place;
     const char *fallback;
-} sizes[] = {
-    {"vocab_size", BOTH, NUMBER, offsetof(struct model_config, vocab_size), NULL},
-    {"emb_dim", BOTH, NUMBER, offsetof(struct model_config, emb_dim), "512"},
-    {"num_heads", BOTH, NUMBER, offsetof(struct model_config, num_heads), "8"},
-    {"head_dim", BOTH, NUMBER, offsetof(struct model_config, head_dim), "64"},
-    {"mlp_dim", BOTH, NUMBER, offsetof(struct model_config, mlp_dim), "2048"},
-    {"num_encoder_layers", ENCODER, NUMBER, offsetof(struct model_config, num_encoder_layers), "6"},
-    {"num_decoder_layers", ENCODER, NUMBER, offsetof(struct model_config, num_decoder_layers), "6"},
-    {"num_layers", DECODER, NUMBER, offsetof(struct model_config, num_decoder_layers), "6"},
-    {"mlp_activations", BOTH, NAMES, offsetof(struct model_config, mlp_activations), "relu"},
-    {"logits_via_embedding", BOTH, FLAG, offsetof(struct model_config, logits_via_embedding), "0"},
-    {"float32_attention_logits", BOTH, FLAG, offsetof(struct model_config, float32_attention_logits), "0"},
-};
+} sizes[] = {GIN_SIZES_ROWS};
 
 /* ---- which network ---- */
 

@@ -357,9 +357,23 @@ static void drop_unread(struct import_draft *draft)
         if (!strncmp(draft->slots[i].from, "fsdp_config.", 12)) draft->slots[i].value = "";
 }
 
+/* Files that say how parameters are sharded. */
+static void warn_of_unread(struct import_draft *draft)
+{
+    static const char unread[] = "%.200s is not read: give it as a file, too, for its %s";
+    const struct import_slot *own = model_import_slot(draft, ".zero_file"),
+                             *zero = own ? own : model_import_slot(draft, ".deepspeed"),
+                             *launcher = model_import_slot(draft, ".launcher_file");
+    if (zero && base_ends_in(zero->value, ".json"))
+        model_import_warn(draft, zero->place, unread, zero->value, "ZeRO stage");
+    if (launcher) model_import_warn(draft, launcher->place, unread, launcher->value, "sharding");
+}
+
 static enum base_status finish(struct import_draft *draft)
 {
     const bool megatron = is_kind(draft->kind, "megatron") || is_kind(draft->kind, "nemo");
+    const bool hugging = base_lists("accelerate llamafactory axolotl transformers", draft->kind, strlen(draft->kind)),
+               titan = is_kind(draft->kind, "torchtitan");
     BASE_TRY(find_devices(draft));
     drop_unread(draft);
     if (is_kind(draft->kind, "nemo")) model_import_bridge(draft);
@@ -377,32 +391,16 @@ static enum base_status finish(struct import_draft *draft)
     else {
         if (megatron) BASE_TRY(model_import_megatron(draft));
         name_model(draft);
-        if (is_kind(draft->kind, "llamafactory") && model_import_slot(draft, "pipeline_stages")) {
-            model_import_put(draft, ".core", "1"); /* its trainer on Megatron-Core */
-            model_import_default(draft, "remat_policy", "none");
-        }
         model_import_defaults(draft);
         model_import_torch(draft);
         BASE_TRY(model_import_layout(draft));
-        if (is_kind(draft->kind, "torchtitan")) {
+        if (titan) {
             BASE_TRY(model_import_stage_batches(draft));
             if (model_import_slot(draft, "num_partitions")) model_import_default(draft, "sequence_parallel", "1");
         }
         BASE_TRY(model_import_shards(draft));
     }
-    if (is_kind(draft->kind, "torchtitan"))
-        model_import_default(draft, "software_version", "0.2.2"); /* whose settings import_keys.csv has */
-    const bool hugging = is_kind(draft->kind, "accelerate") || is_kind(draft->kind, "llamafactory") ||
-                         is_kind(draft->kind, "axolotl") || is_kind(draft->kind, "transformers");
-    const struct import_slot *own = model_import_slot(draft, ".zero_file"),
-                             *zero_file = own ? own : model_import_slot(draft, ".deepspeed");
-    if (zero_file && base_ends_in(zero_file->value, ".json") && !model_import_slot(draft, ".zero"))
-        model_import_warn(draft, zero_file->place, "%.200s is not read: give it as a file, too, for its ZeRO stage",
-                          zero_file->value);
-    const struct import_slot *launcher = model_import_slot(draft, ".launcher_file");
-    if (launcher && !model_import_slot(draft, ".zero"))
-        model_import_warn(draft, launcher->place, "%.200s is not read: give it as a file, too, for its sharding",
-                          launcher->value);
+    if (!model_import_slot(draft, ".zero")) warn_of_unread(draft);
     const bool deep = is_kind(draft->kind, "deepspeed") || model_import_slot(draft, ".deepspeed");
     model_import_put(draft, "software",
                      model_import_slot(draft, ".core") || model_import_slot(draft, ".bridge") ? "megatron"
@@ -410,10 +408,9 @@ static enum base_status finish(struct import_draft *draft)
                      : hugging ? "transformers"
                      : easylm  ? "maxtext"
                                : draft->kind);
-    if (is_kind(draft->kind, "torchtitan") || (hugging && !deep && !model_import_slot(draft, ".core")))
-        take_allocator(draft);
+    if (titan || (hugging && !deep && !model_import_slot(draft, ".core"))) take_allocator(draft);
     BASE_TRY(model_import_model(draft));
-    return is_kind(draft->kind, "torchtitan") ? model_import_chunks(draft) : BASE_OK;
+    return titan ? model_import_chunks(draft) : BASE_OK;
 }
 
 /* NAME=VALUE is a variable of scripts, too. */

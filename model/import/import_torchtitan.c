@@ -19,9 +19,6 @@ void model_import_torch(struct import_draft *draft)
     if (whole && !strcmp(model_import_said(draft, "dtype", ""), "fp8"))
         model_import_warn(draft, whole->place, "%.100s = %.60s changes the answer and is not modelled", whole->from,
                           whole->value);
-    const struct import_slot *batch = model_import_slot(draft, ".micro_batch"); /* its name says the release */
-    if (batch && !strcmp(batch->from, "training.local_batch_size"))
-        model_import_default(draft, "software_version", "0.2.2");
 }
 
 /* torchtitan cuts a replica's batch for its stages: into so many, or such of 1 sequence (0.2.2) or as many as stages.

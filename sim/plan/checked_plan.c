@@ -1,6 +1,5 @@
 /* Plans: from text to checked values. Values have T5X's meaning; an error names the key, the mistake and the remedy. */
 #include "sim/plan/plan.h"
-#include "sim/plan/plan_keys.h"
 #include "sim/plan/plan_parts.h"
 
 #include <string.h>

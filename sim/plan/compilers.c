@@ -1,5 +1,4 @@
 /* The compiler of a plan: XLA:TPU of a date, or of a libtpu version. */
-#include "sim/plan/plan_keys.h"
 #include "sim/plan/plan_parts.h"
 
 #include <ctype.h>

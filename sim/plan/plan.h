@@ -272,10 +272,10 @@ enum base_status sim_plan_check_layers(const struct sim_plan *plan, const struct
 /* plan_decoding.c. The step of a plan's text; training by default. BASE_INPUT: no such step. */
 enum base_status sim_plan_step(const struct sim_plan_text *text, enum model_step *out, struct base_error *error);
 
-/* software_usual.c: a software's default for an omitted key; NULL: T5X's default applies. In ici_mesh "*" is the number
+/* plan_keys.c: a software's default for an omitted key; NULL: T5X's default applies. In ici_mesh "*" is the number
  * of devices in a slice, and the last axis is that of num_partitions. */
 const char *sim_usual_value(const char *software, enum sim_key key);
-/* software_usual.c: the cell of software_choices.csv, words joined by spaces; NULL: the software has no row. beyond:
+/* The cell of software_choices.csv, words joined by spaces; NULL: the software has no row. beyond:
  * with what no release of the software has, if there is a row of it. */
 const char *sim_software_choice(const char *software, const char *column, bool beyond);
 /* True if a plan leaves the key to its software's own default. */

@@ -1,5 +1,5 @@
 /* Decoding of a plan, and the program sizes that follow from it. */
-#include "sim/plan/plan_keys.h"
+#include "sim/plan/plan_parts.h"
 
 #include <string.h>
 

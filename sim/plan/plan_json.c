@@ -1,5 +1,5 @@
 /* Plans as JSON, by the table of keys. */
-#include "sim/plan/plan_keys.h"
+#include "sim/plan/plan_parts.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* Reads and writes a plan's defaults, words and numbers by the rows of plan_keys.csv. */
-#include "sim/plan/plan_keys.h"
+#include "sim/plan/plan_parts.h"
 
 #include <stddef.h>
 #include <string.h>
@@ -18,6 +18,42 @@ int sim_plan_key_named(const char *name)
 bool sim_key_is_given(const struct sim_plan_text *text, enum sim_key key)
 {
     return text->values[key] && *text->values[key];
+}
+
+/* ---- tables by training software ----
+ *
+ * software_usual.csv: its defaults of keys, since predicting FSDP with replicated parameters would mislead; keys
+ * without a row have T5X's default. software_choices.csv: options of its own, which a search varies and which are tried
+ * for a plan that does not fit. */
+
+extern const struct base_table embedded_sim_plan_software_usual_csv, embedded_sim_plan_software_choices_csv;
+static const struct base_table *const defaults = &embedded_sim_plan_software_usual_csv,
+                                      *const choices = &embedded_sim_plan_software_choices_csv;
+
+const char *sim_usual_value(const char *software, enum sim_key key)
+{
+    for (int row = 0; row < defaults->row_count; row++)
+        if (!strcmp(base_table_value(defaults, row, "software"), software) &&
+            !strcmp(base_table_value(defaults, row, "key"), sim_plan_keys[key].name))
+            return base_table_value(defaults, row, "value");
+    return NULL;
+}
+
+/* The last matching row: rows beyond the usual scope follow the usual ones. -1: none. */
+static int find_row(const char *software, bool beyond)
+{
+    int found = -1;
+    for (int row = 0; row < choices->row_count; row++)
+        if (!strcmp(base_table_value(choices, row, "software"), software) &&
+            (beyond || !strcmp(base_table_value(choices, row, "scope"), "usual")))
+            found = row;
+    return found;
+}
+
+const char *sim_software_choice(const char *software, const char *column, bool beyond)
+{
+    const int row = find_row(software && *software ? software : sim_plan_keys[SIM_SOFTWARE].fallback, beyond);
+    return row < 0 ? NULL : base_table_value(choices, row, column);
 }
 
 const char *sim_key_fallback(enum sim_key key, struct sim_key_setting setting)

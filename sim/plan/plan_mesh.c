@@ -1,5 +1,4 @@
 /* The mesh that a plan asks for: a tile of T5X's, a number of partitions, or named axes. */
-#include "sim/plan/plan_keys.h"
 #include "sim/plan/plan_parts.h"
 
 #include <string.h>
