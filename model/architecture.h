@@ -217,17 +217,12 @@ struct model_zoo_model {
 const struct model_zoo_model *model_zoo(struct base_arena *arena, int *count);
 /* A model of the zoo as one line of the same grammar; BASE_INPUT: the zoo has none of that name. */
 enum base_status model_zoo_line(struct base_arena *arena, const char *name, const char **out, struct base_error *error);
-/* The zoo's name of the model that is called text elsewhere ("t5-11b", "google/t5-v1_1-xxl"); NULL: none is
- * (zoo_names.c). */
+/* The zoo's name of the model that is called text elsewhere ("t5-11b", "google/t5-v1_1-xxl"); NULL: none is. */
 const char *model_zoo_meant(const struct model_zoo_model *models, int count, const char *text);
 /* The zoo's own name of a model in any of these spellings; NULL: it is none of the zoo. */
 const char *model_zoo_name(struct base_arena *arena, const char *text);
 /* BASE_INPUT for families whose architecture is known and not modelled, with the part that is not. */
 enum base_status model_check_modelled(const char *text, struct base_error *error);
-/* The shortest name of the zoo that begins and ends as text does, with more between (t5_1_1_xxl of "t5-xxl"), or
- * NULL. */
-const char *model_zoo_longer(const struct model_zoo_model *models, int count, const char *text);
-
 /* ---- parameters (parameters.c) ---- */
 
 struct model_parameter {

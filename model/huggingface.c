@@ -2,6 +2,7 @@
  * its fixed keys, and its reading of shared ones. Keys that change no array and no priced operation are skipped (RoPE
  * scalings, dropout, checkpoint storage), except the numbers that a run needs. */
 #include "model/huggingface_families.csv.h"
+#include "model/huggingface_unrun.csv.h"
 #include "model/reading.h"
 
 #include <string.h>
@@ -367,4 +368,51 @@ enum base_status model_huggingface_line(struct base_arena *arena, const struct b
     (r.family->model_type[0] == 't' || strstr(r.family->model_type, "mt5") ? put_t5 : put_decoder)(&r);
     if (r.status == BASE_OK) *out = r.line.data;
     return r.status;
+}
+
+/* ---- members that change a run's numbers, and that no key of ours holds; they cost nothing ---- */
+
+enum unless { NOT_ZERO, SET, NOT_SET };
+
+static const struct {
+    const char *name;
+    enum unless unless;
+} unheld[] = {HUGGINGFACE_UNRUN_ROWS};
+
+/* Angles that are scaled in another way than linearly, by llama3's or by yarn's. */
+static bool scales_otherwise(const struct base_json *object)
+{
+    static const char *const known[] = {"default", "linear", "llama3", "yarn", "mrope"};
+    const struct base_json *given = model_reading_member(object, "rope_scaling|rope_parameters"),
+                           *full = given ? base_json_get(given, "full_attention") : NULL,
+                           *type = given ? model_reading_member(full ? full : given, "rope_type|type") : NULL;
+    bool held = !type || type->kind != BASE_JSON_STRING;
+    for (int i = 0; i < BASE_COUNT(known) && !held; i++) held = !strcmp(type->string, known[i]);
+    return !held;
+}
+
+/* False: a buffer without room for the name gets "…" instead. */
+static bool put_name(char *out, size_t size, const char *name)
+{
+    const size_t used = strlen(out), more = (used ? strlen(", ") : 0) + strlen(name);
+    const bool has_room = used + more + sizeof ", …" <= size;
+    if (has_room) snprintf(out + used, size - used, "%s%s", used ? ", " : "", name);
+    else if (used && used + sizeof ", …" <= size) snprintf(out + used, size - used, ", …");
+    return has_room;
+}
+
+void model_huggingface_unrun(const struct base_json *object, char *out, size_t size)
+{
+    const struct base_json *text = base_json_get(object, "text_config");
+    if (text && text->kind == BASE_JSON_OBJECT) object = text;
+    *out = '\0';
+    if (scales_otherwise(object) && !put_name(out, size, "rope_scaling")) return;
+    for (int i = 0; i < BASE_COUNT(unheld); i++) {
+        const struct base_json *found = base_json_get(object, unheld[i].name);
+        if (!found || (unheld[i].unless == NOT_ZERO && (found->kind != BASE_JSON_NUMBER || found->number == 0)) ||
+            (unheld[i].unless == SET && found->kind != BASE_JSON_TRUE) ||
+            (unheld[i].unless == NOT_SET && found->kind != BASE_JSON_FALSE))
+            continue;
+        if (!put_name(out, size, unheld[i].name)) return;
+    }
 }

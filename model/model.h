@@ -163,7 +163,7 @@ enum base_status model_huggingface_line(struct base_arena *arena, const struct b
                                         struct base_error *error);
 /* The member of a multimodal model's config.json that the line leaves out, such as vision_config; NULL: none. */
 const char *model_huggingface_left_out(const struct base_json *object);
-/* huggingface_unrun.c: names of members that change a run's numbers and are not held by the line, joined by commas. */
+/* Names of members that change a run's numbers and are not held by the line, joined by commas. */
 void model_huggingface_unrun(const struct base_json *object, char *out, size_t size);
 
 #endif

@@ -83,7 +83,7 @@ struct import_shell {
  * false. BASE_INPUT: the script is larger than the bounds, or a quote does not end. */
 enum base_status model_import_shell(struct import_shell *shell, const char *text, int line);
 
-/* shell_conditions.c. A pattern of files, where * and ? are special. */
+/* A pattern of files, where * and ? are special. */
 bool model_import_shell_matches(const char *pattern, const char *text);
 /* Of a command: [ ], [[ ]], test, let, true. in_condition: what only a running shell can know is false, else true. */
 bool model_import_shell_holds(struct import_shell *shell, const struct import_word *words, int count,
