@@ -220,7 +220,7 @@ void plots_put_series(struct plots_canvas *canvas, const struct plots_frame *fra
 
 struct plots_bar {
     const char *label, *amount, *hover; /* amount NULL: a row of words alone, strong in ink, else small */
-    double value; /* below 0 it goes to the left */
+    double value;                       /* below 0 it goes to the left */
     struct plots_look look;
 };
 /* On wide pages the name stands left of the bar, on narrow ones above it. Bars begin at zero; `unit` says the ticks.

@@ -176,10 +176,7 @@ static const char *name_of(struct base_arena *arena, const struct sim_plan *plan
 
 int reports_untold(struct base_arena *arena, const struct sim_plan *plan, const char *out[REPORTS_MOST_UNTOLD])
 {
-    const struct topo_axes *axes = &plan->placement->axes;
-    const struct reports_torch_sizes sizes = {.tensor = topo_axes_product(axes, sim_model_axis(axes)),
-                                              .stages = plan->pipeline.stages,
-                                              .context = plan->context_parallel};
+    const struct reports_torch_sizes sizes = reports_torch_sizes_of(plan);
     const char *name = name_of(arena, plan);
     int count = 0;
     for (int row = -1; name && count < REPORTS_MOST_UNTOLD && (row = next_lack(plan, &sizes, name, row)) >= 0;)
@@ -191,37 +188,39 @@ int reports_untold(struct base_arena *arena, const struct sim_plan *plan, const 
     return count;
 }
 
-static enum base_status find_sizes(const struct sim_plan *plan, struct reports_torch_sizes *out,
-                                   struct base_error *error)
+struct reports_torch_sizes reports_torch_sizes_of(const struct sim_plan *plan)
 {
     const struct topo_axes *axes = &plan->placement->axes;
     const struct topo_topology *topology = &plan->placement->topology;
-    const int hosts = topo_hosts_of_node(topology);
-    *out = (struct reports_torch_sizes){.nodes = topology->bounds[0] * hosts,
+    const int hosts = topology->kind == TOPO_GPU ? topo_hosts_of_node(topology) : 1;
+    struct reports_torch_sizes sizes = {.nodes = topology->bounds[0] * hosts,
                                         .gpus = topology->bounds[1] / hosts,
                                         .tensor = topo_axes_product(axes, sim_model_axis(axes)),
+                                        .data = sim_plan_replicas(plan),
                                         .context = plan->context_parallel,
                                         .shards = reports_hybrid_shards(plan),
                                         .stages = plan->pipeline.stages};
-    out->data = sim_plan_replicas(plan);
-    const int64_t passes = out->data * plan->num_microbatches;
-    out->micro_batch = plan->batch_size / passes;
-    if (plan->batch_size % passes != 0)
-        return base_fail(error, BASE_INPUT,
-                         "batch_size: %lld sequences do not divide by %lld replicas of %lld microbatches, as %s wants; "
-                         "use %lld",
-                         (long long)plan->batch_size, (long long)out->data, (long long)plan->num_microbatches,
-                         plan->software, (long long)(base_ceil_div(plan->batch_size, passes) * passes));
-    return BASE_OK;
+    sizes.micro_batch = plan->batch_size / (sizes.data * plan->num_microbatches);
+    return sizes;
+}
+
+static enum base_status check_batch(const struct sim_plan *plan, struct base_error *error)
+{
+    const int64_t data = sim_plan_replicas(plan), passes = data * plan->num_microbatches;
+    if (plan->batch_size % passes == 0) return BASE_OK;
+    return base_fail(error, BASE_INPUT,
+                     "batch_size: %lld sequences do not divide by %lld replicas of %lld microbatches, as %s wants; "
+                     "use %lld",
+                     (long long)plan->batch_size, (long long)data, (long long)plan->num_microbatches, plan->software,
+                     (long long)(base_ceil_div(plan->batch_size, passes) * passes));
 }
 
 const char *reports_undivided(struct base_arena *arena, const struct sim_plan *plan)
 {
     const struct reports_torch_job *job = reports_torch_job_of(arena, plan);
     struct base_error why;
-    struct reports_torch_sizes sizes;
     if (!job || plan->placement->topology.kind != TOPO_GPU) return NULL;
-    if (find_sizes(plan, &sizes, &why) == BASE_OK) return NULL;
+    if (check_batch(plan, &why) == BASE_OK) return NULL;
     return base_print(arena, "%s; here each microbatch is padded to whole sequences", why.text);
 }
 
@@ -229,7 +228,8 @@ enum base_status reports_torch_put(const struct reports_torch_job *job, const st
                                    struct reports_torch_sizes *sizes, struct base_text *out, struct base_error *error)
 {
     const bool is_torchtitan = !strcmp(job->software, "torchtitan");
-    BASE_TRY(find_sizes(plan, sizes, error));
+    *sizes = reports_torch_sizes_of(plan);
+    BASE_TRY(check_batch(plan, error));
     const int lack = next_lack(plan, sizes, job->name, -1);
     if (lack >= 0)
         return base_fail(error, BASE_INPUT,

@@ -10,6 +10,7 @@ struct reports_torch_sizes {
     int64_t nodes, gpus /* of a node */, tensor, data, shards /* of data, where replicas are sharded; else 1 */,
         context, stages, micro_batch /* sequences of one replica */;
 };
+struct reports_torch_sizes reports_torch_sizes_of(const struct sim_plan *plan);
 struct reports_torch_job {
     const char *software, *name; /* name: in torch_features.csv */
     const char *extension;       /* of the settings' file */

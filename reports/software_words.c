@@ -1,5 +1,5 @@
 /* A plan in the words of its software, and the command that asks for it again. */
-#include "reports/reports.h"
+#include "reports/launch_torch.h"
 
 #include <ctype.h>
 #include <string.h>
@@ -67,112 +67,74 @@ const char *reports_plan_command(struct base_arena *arena, const struct sim_plan
 
 /* ---- its software's words ---- */
 
-struct sizes {
-    int64_t tensor, data, shards /* of data, where replicas are sharded; else 1 */, stages, context, micro_batch, steps,
-        expert;
-};
+/* Templates of each software; the lines are joined. */
+static const char megatron[] = "TP @tensor_above_1@, \n"
+                               "PP @stages_above_1@, \n"
+                               "VP @chunks_above_1@, \n"
+                               "CP @context_above_1@, \n"
+                               "EP @expert_parallel_above_1@, \n"
+                               "@?experts_unsharded@ETP 1, \n"
+                               "DP @data@, micro batch @padded_micro_batch@, @microbatches@ microbatch\n"
+                               "@!one_microbatch@es\n"
+                               "@?sequence_parallel@, sequence parallel\n"
+                               "@?shards_state@, distributed optimizer\n",
+                  torchtitan[] = "data_parallel_replicate_degree=@replicas@ \n"
+                                 "@?shards_parameters@data_parallel_shard_degree=@shards@\n"
+                                 "@!shards_parameters@data_parallel_replicate_degree=@shards@\n"
+                                 " tensor_parallel_degree=@tensor@ pipeline_parallel_degree=@stages@\n"
+                                 " context_parallel_degree=@context@ local_batch_size=@replica_batch@\n"
+                                 " seq_len=@length@\n"
+                                 " activation_checkpoint.mode=@checkpoint_mode@\n",
+                  nanotron[] = "dp=@data@ pp=@stages@ tp=@tensor@ micro_batch_size=@padded_micro_batch@\n"
+                               " batch_accumulation_per_replica=@microbatches@ zero_stage=@any_zero_stage@",
+                  deepspeed[] = "zero_optimization.stage=@any_zero_stage@\n"
+                                " train_micro_batch_size_per_gpu=@padded_micro_batch@\n"
+                                " gradient_accumulation_steps=@microbatches@ on @data@ GPUs",
+                  transformers[] = "fsdp=@fsdp_words@ per_device_train_batch_size=@padded_micro_batch@\n"
+                                   " gradient_accumulation_steps=@microbatches@ on @data@ GPUs";
 
-static struct sizes sizes_of(const struct sim_plan *plan)
+static void add_words(struct reports_values *v, const struct sim_plan *plan, const struct reports_torch_sizes *s)
 {
-    const struct topo_axes *axes = &plan->placement->axes;
-    struct sizes s = {.tensor = topo_axes_product(axes, sim_model_axis(axes)),
-                      .data = sim_plan_replicas(plan),
-                      .shards = reports_hybrid_shards(plan),
-                      .stages = plan->pipeline.stages,
-                      .context = plan->context_parallel,
-                      .steps = plan->num_microbatches,
-                      .expert = plan->expert_parallel};
-    s.micro_batch = base_ceil_div(plan->batch_size, s.data * s.steps); /* padded, as predicted */
-    return s;
-}
-
-static bool is_sharded(const struct sim_plan *plan)
-{
-    return !strcmp(plan->rules_text, "zero3") || reports_hybrid_shards(plan) > 1;
-}
-
-static int zero_stage(const struct sim_plan *plan)
-{
-    return is_sharded(plan) ? 3 : (int)plan->optimizer_partitioning;
-}
-
-static void put_degree(struct base_text *out, const char *name, int64_t value)
-{
-    if (value > 1) base_putf(out, "%s %lld, ", name, (long long)value);
-}
-
-static void put_megatron(const struct sim_plan *plan, const struct sizes *s, struct base_text *out)
-{
-    put_degree(out, "TP", s->tensor);
-    put_degree(out, "PP", s->stages);
-    put_degree(out, "VP", plan->pipeline.chunks);
-    put_degree(out, "CP", s->context);
-    put_degree(out, "EP", s->expert);
-    if (sim_experts_beyond_axis(plan)) base_put(out, "ETP 1, ");
-    base_putf(out, "DP %lld, micro batch %lld, %lld microbatch%s", (long long)s->data, (long long)s->micro_batch,
-              (long long)s->steps, s->steps == 1 ? "" : "es");
-    if (plan->sequence_parallel) base_put(out, ", sequence parallel");
-    if (plan->optimizer_partitioning != SIM_REPLICATED) base_put(out, ", distributed optimizer");
-}
-
-static const char *const remat_words[] = {
-    [MODEL_REMAT_NONE] = "none", [MODEL_REMAT_SELECTIVE] = "selective", [MODEL_REMAT_FULL] = "full"};
-
-static void put_torchtitan(const struct sim_plan *plan, const struct sizes *s, struct base_text *out)
-{
-    if (s->shards > 1) base_putf(out, "data_parallel_replicate_degree=%lld ", (long long)(s->data / s->shards));
-    base_putf(out, "data_parallel_%s_degree=%lld", is_sharded(plan) ? "shard" : "replicate",
-              (long long)(s->shards > 1 ? s->shards : s->data));
-    base_putf(out, " tensor_parallel_degree=%lld pipeline_parallel_degree=%lld context_parallel_degree=%lld",
-              (long long)s->tensor, (long long)s->stages, (long long)s->context);
-    base_putf(out, " local_batch_size=%lld seq_len=%lld", (long long)(plan->batch_size / s->data),
-              (long long)plan->targets_length);
-    if (plan->options.remat < BASE_COUNT(remat_words) && remat_words[plan->options.remat])
-        base_putf(out, " activation_checkpoint.mode=%s", remat_words[plan->options.remat]);
-}
-
-static void put_nanotron(const struct sim_plan *plan, const struct sizes *s, struct base_text *out)
-{
-    base_putf(out, "dp=%lld pp=%lld tp=%lld micro_batch_size=%lld batch_accumulation_per_replica=%lld zero_stage=%d",
-              (long long)s->data, (long long)s->stages, (long long)s->tensor, (long long)s->micro_batch,
-              (long long)s->steps, zero_stage(plan));
-}
-
-static void put_deepspeed(const struct sim_plan *plan, const struct sizes *s, struct base_text *out)
-{
-    base_putf(out,
-              "zero_optimization.stage=%d train_micro_batch_size_per_gpu=%lld gradient_accumulation_steps=%lld on %lld "
-              "GPUs",
-              zero_stage(plan), (long long)s->micro_batch, (long long)s->steps, (long long)s->data);
-}
-
-static void put_transformers(const struct sim_plan *plan, const struct sizes *s, struct base_text *out)
-{
+    static const char *const modes[] = {
+        [MODEL_REMAT_NONE] = "none", [MODEL_REMAT_SELECTIVE] = "selective", [MODEL_REMAT_FULL] = "full"};
     static const char *const strategies[] = {"none (DDP)", "ZeRO-1", "shard_grad_op", "full_shard"};
-    base_putf(out, "fsdp=%s per_device_train_batch_size=%lld gradient_accumulation_steps=%lld on %lld GPUs",
-              s->shards > 1 ? "hybrid_shard" : strategies[zero_stage(plan)], (long long)s->micro_batch,
-              (long long)s->steps, (long long)s->data);
-}
-
-static void put_maxtext(const struct sim_plan *plan, const struct sizes *s, struct base_text *out)
-{
-    (void)s;
-    reports_put_maxtext_plan(plan, " ", out);
+    const bool hybrid = s->shards > 1, shards = !strcmp(plan->rules_text, "zero3") || hybrid;
+    const int stage = shards ? 3 : (int)plan->optimizer_partitioning;
+    const enum model_remat remat = plan->options.remat;
+    reports_value_above(v, "tensor_above_1", s->tensor, 1);
+    reports_value_above(v, "chunks_above_1", plan->pipeline.chunks, 1);
+    reports_value_if(v, "experts_unsharded", sim_experts_beyond_axis(plan));
+    reports_value_int(v, "padded_micro_batch", base_ceil_div(plan->batch_size, s->data * plan->num_microbatches));
+    reports_value_if(v, "one_microbatch", plan->num_microbatches == 1);
+    reports_value_if(v, "shards_state", plan->optimizer_partitioning != SIM_REPLICATED);
+    reports_value_if(v, "shards_parameters", shards);
+    reports_value_int(v, "replica_batch", plan->batch_size / s->data);
+    reports_value(v, "checkpoint_mode", remat < BASE_COUNT(modes) ? modes[remat] : NULL);
+    reports_value_int(v, "any_zero_stage", stage);
+    reports_value(v, "fsdp_words", hybrid ? "hybrid_shard" : strategies[stage]);
 }
 
 const char *reports_software_words(struct base_arena *arena, const struct sim_plan *plan)
 {
     static const struct {
-        const char *software;
-        void (*put)(const struct sim_plan *plan, const struct sizes *sizes, struct base_text *out);
-    } rows[] = {{"megatron", put_megatron},   {"megatron_deepspeed", put_megatron}, {"nemo", put_megatron},
-                {"nemo_o1", put_megatron},    {"torchtitan", put_torchtitan},       {"nanotron", put_nanotron},
-                {"deepspeed", put_deepspeed}, {"transformers", put_transformers},   {"fsdp", put_transformers},
-                {"maxtext", put_maxtext}};
+        const char *software, *words;
+    } rows[] = {{"megatron", megatron},   {"megatron_deepspeed", megatron}, {"nemo", megatron},
+                {"nemo_o1", megatron},    {"torchtitan", torchtitan},       {"nanotron", nanotron},
+                {"deepspeed", deepspeed}, {"transformers", transformers},   {"fsdp", transformers}};
     struct base_text out = {.arena = arena};
-    const struct sizes sizes = sizes_of(plan);
+    struct reports_values values = {.arena = arena};
+    int row = 0;
     if (model_infers(plan->options.step)) return NULL;
-    for (int i = 0; i < BASE_COUNT(rows); i++)
-        if (!strcmp(rows[i].software, plan->software)) rows[i].put(plan, &sizes, &out);
-    return out.length ? out.data : NULL;
+    if (!strcmp(plan->software, "maxtext")) reports_put_maxtext_plan(plan, " ", &out);
+    while (row < BASE_COUNT(rows) && strcmp(rows[row].software, plan->software) != 0) row++;
+    if (row == BASE_COUNT(rows)) return out.data;
+    const struct reports_torch_sizes sizes = reports_torch_sizes_of(plan);
+    reports_torch_values(plan, &sizes, &values);
+    add_words(&values, plan, &sizes);
+    reports_put_template(rows[row].words, &values, &out);
+    char *to = out.data;
+    for (const char *at = out.data; *at; at++)
+        if (*at != '\n') *to++ = *at;
+    *to = '\0';
+    return out.data;
 }
