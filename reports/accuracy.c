@@ -39,42 +39,30 @@ static double step_error(const struct reports_row *row)
 static int first_alike(const struct reports_accuracy *a, const struct reports_row *row)
 {
     for (int i = a->kept_count - 1; i >= 0; i--)
-        if (!strcmp(a->rows[i].model, row->model) && !strcmp(a->rows[i].topology, row->topology))
+        if (!strcmp(a->rows[i].row.model, row->model) && !strcmp(a->rows[i].row.topology, row->topology))
             return a->rows[i].alike;
     return a->kept_count;
 }
 
-static const char *kept_value(struct reports_accuracy *a, const struct reports_row *row, enum sim_key key)
-{
-    const char *value = row->plan.values[key];
-    return a->kept_count < TABLE_ROWS && value && *value ? base_copy(a->arena, value) : "";
-}
-
+/* Of the plan only what the table shows. */
 static void keep(struct reports_accuracy *a, const struct reports_row *row)
 {
+    static const enum sim_key shown[] = {SIM_SUBMESH, SIM_BATCH_SIZE, SIM_NUM_MICROBATCHES, SIM_TARGETS_LENGTH};
     if (a->kept_count == REPORTS_KEPT_ROWS) return;
     a->rows = base_grown(a->arena, a->rows, a->kept_count, &a->kept_capacity, sizeof *a->rows);
     const int alike = first_alike(a, row);
     const bool is_first = alike == a->kept_count;
-    a->rows[a->kept_count] = (struct reports_kept_row){
-        .model = is_first ? base_copy(a->arena, row->model) : a->rows[alike].model,
-        .topology = is_first ? base_copy(a->arena, row->topology) : a->rows[alike].topology,
-        .submesh = kept_value(a, row, SIM_SUBMESH),
-        .batch_size = kept_value(a, row, SIM_BATCH_SIZE),
-        .num_microbatches = kept_value(a, row, SIM_NUM_MICROBATCHES),
-        .targets_length = kept_value(a, row, SIM_TARGETS_LENGTH),
-        .error = row->predicted ? "" : base_copy(a->arena, row->error),
-        .alike = alike,
-        .timed = has_time(row),
-        .predicted = row->predicted,
-        .fits = row->prediction.fits,
-        .measured_step_s = row->measured_step_s,
-        .measured_tokens_per_s = row->measured_tokens_per_s,
-        .step_s = row->prediction.step_s,
-        .tokens_per_s = row->prediction.tokens_per_s,
-        .peak_bytes = row->prediction.memory.peak_bytes,
-        .measured_oom = row->measured_oom,
-    };
+    struct reports_kept_row *kept = &a->rows[a->kept_count];
+    *kept = (struct reports_kept_row){.alike = alike, .timed = has_time(row), .row = *row};
+    kept->row.plan = (struct sim_plan_text){{0}};
+    kept->row.model = is_first ? base_copy(a->arena, row->model) : a->rows[alike].row.model;
+    kept->row.topology = is_first ? base_copy(a->arena, row->topology) : a->rows[alike].row.topology;
+    kept->row.error = row->predicted ? "" : base_copy(a->arena, row->error);
+    for (int i = 0; i < BASE_COUNT(shown); i++) {
+        const char *value = row->plan.values[shown[i]];
+        kept->row.plan.values[shown[i]] =
+            a->kept_count < TABLE_ROWS && value && *value ? base_copy(a->arena, value) : "";
+    }
     a->kept_count++;
 }
 
@@ -127,8 +115,8 @@ static double pair_order(const struct reports_accuracy *a, int64_t *pairs)
         for (int j = x->alike; j < i && x->timed; j++) {
             const struct reports_kept_row *y = &a->rows[j];
             if (y->alike != x->alike || !y->timed) continue;
-            double measured = x->measured_tokens_per_s - y->measured_tokens_per_s,
-                   predicted = x->tokens_per_s - y->tokens_per_s;
+            double measured = x->row.measured_tokens_per_s - y->row.measured_tokens_per_s,
+                   predicted = x->row.prediction.tokens_per_s - y->row.prediction.tokens_per_s;
             if (!isfinite(measured) || measured == 0)
                 continue; /* one of them has no measured target tokens/s, or they are equal */
             if (measured * predicted > 0) same++;
@@ -148,28 +136,29 @@ static const char *short_model(const struct reports_accuracy *a, const char *mod
     return base_print(a->arena, "%.*s…", WIDEST - 1, model);
 }
 
-static void put_verdict(const struct reports_kept_row *row, struct base_text *out)
+static void put_verdict(const struct reports_row *row, struct base_text *out)
 {
-    bool fits = row->fits;
+    bool fits = row->prediction.fits;
     if (row->measured_oom < 0) base_put(out, fits ? "fits" : "does not fit");
     else if (row->measured_oom == 1) base_put(out, fits ? "fits (ran OUT OF MEMORY)" : "does not fit (agrees)");
     else base_put(out, fits ? "fits (agrees)" : "does not fit (BUT RAN)");
 }
 
-static void put_row(const struct reports_kept_row *row, struct base_text *out)
+static void put_row(const struct reports_kept_row *kept, struct base_text *out)
 {
-    base_putf(out, "  %-10s %6s x%-3s ", row->submesh, row->batch_size,
-              *row->num_microbatches ? row->num_microbatches : "1");
-    base_putf(out, "%5s ", row->targets_length);
+    const struct reports_row *row = &kept->row;
+    const char *const *values = row->plan.values, *microbatches = values[SIM_NUM_MICROBATCHES];
+    base_putf(out, "  %-10s %6s x%-3s %5s ", values[SIM_SUBMESH], values[SIM_BATCH_SIZE],
+              *microbatches ? microbatches : "1", values[SIM_TARGETS_LENGTH]);
     if (!row->predicted) {
         base_putf(out, "no prediction: %s\n", row->error);
         return;
     }
-    base_putf(out, "%s %s ", reports_right(9, row->timed ? base_seconds(row->measured_step_s) : "-"),
-              reports_right(9, base_seconds(row->step_s)));
-    if (row->timed) base_putf(out, "%+6.1f %% ", 100 * (row->step_s / row->measured_step_s - 1));
+    base_putf(out, "%s %s ", reports_right(9, kept->timed ? base_seconds(row->measured_step_s) : "-"),
+              reports_right(9, base_seconds(row->prediction.step_s)));
+    if (kept->timed) base_putf(out, "%+6.1f %% ", 100 * step_error(row));
     else base_putf(out, "%8s ", "");
-    base_putf(out, "%9s  ", base_bytes(row->peak_bytes));
+    base_putf(out, "%9s  ", base_bytes((double)row->prediction.memory.peak_bytes));
     put_verdict(row, out);
     base_put(out, "\n");
 }
@@ -178,7 +167,7 @@ static void put_table(const struct reports_accuracy *a, struct base_text *out)
 {
     const char *model = "", *topology = "";
     for (int i = 0; i < a->kept_count && i < TABLE_ROWS; i++) {
-        const struct reports_kept_row *row = &a->rows[i];
+        const struct reports_row *row = &a->rows[i].row;
         if (strcmp(model, row->model) != 0 || strcmp(topology, row->topology) != 0) {
             base_putf(out, "%s%s on %s\n", i ? "\n" : "", short_model(a, row->model), row->topology);
             base_putf(out, "  %-10s %6s %-4s %5s %9s %9s %8s %9s  %s\n", "submesh", "batch", "mb", "len", "measured",
@@ -186,7 +175,7 @@ static void put_table(const struct reports_accuracy *a, struct base_text *out)
         }
         model = row->model;
         topology = row->topology;
-        put_row(row, out);
+        put_row(&a->rows[i], out);
     }
     if (a->kept_count > TABLE_ROWS)
         base_putf(out, "  … and %d more measured rows: all are in the result\n", a->kept_count - TABLE_ROWS);

@@ -52,16 +52,15 @@ static void put_row(const struct reports_choice *c, int width, struct base_text 
         base_putf(out, "  refused: %s\n", c->refused);
         return;
     }
-    static const char *const words[SIM_VERDICT_COUNT] = {[SIM_PROBABLY_FITS_NOT] = "probably not",
-                                                         [SIM_PROBABLY_FITS] = "probably fits",
-                                                         [SIM_FITS_NOT] = "does NOT fit"};
     const enum sim_verdict verdict = reports_verdict(&c->prediction);
+    const bool fits = verdict == SIM_FITS || verdict == SIM_FITS_TIGHTLY;
     const struct sim_prediction *p = c->prediction.prediction;
     const struct reports_training *training = &c->prediction.training;
     base_putf(out, " %8.0f %15s %12s %s %11s %13s", round(p->tokens_per_s / p->tokens_per_s_per_device),
               base_count(p->tokens_per_s), base_count(p->tokens_per_s_per_device),
               reports_right(10, base_seconds(p->latency_s > 0 ? p->latency_s : p->step_s)),
-              base_bytes(p->memory.peak_bytes), words[verdict] ? words[verdict] : base_bytes(p->free_bytes));
+              base_bytes(p->memory.peak_bytes),
+              fits ? base_bytes((double)p->free_bytes) : reports_verdict_brief(verdict));
     if (training->train_tokens > 0) {
         struct reports_run_length run = reports_length_of_run(training, p);
         base_putf(out, " %12s", reports_wall_words(out->arena, run.wall_s));

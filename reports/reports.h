@@ -112,6 +112,7 @@ const char *reports_shortage_words(struct base_arena *arena, const struct report
 enum sim_verdict reports_verdict(const struct reports_prediction *report);
 const char *reports_verdict_name(enum sim_verdict verdict);
 const char *reports_verdict_words(enum sim_verdict verdict);
+const char *reports_verdict_brief(enum sim_verdict verdict); /* in a table: "fits", "probably not" */
 const char *reports_if_fits(const struct reports_prediction *report);
 const char *reports_risk_words(struct base_arena *arena, const struct sim_confidence *confidence);
 /* The sentence that every view of an answer begins with: "It fits: needs 28 GiB on each device; …" */
@@ -127,6 +128,10 @@ struct reports_part {
 /* Right-aligned in columns of the screen: "%10s" counts bytes, of which the µ of µs has two. */
 char *reports_format_right(char buffer[BASE_HUMANE], int width, const char *words);
 #define reports_right(width, words) reports_format_right((char[BASE_HUMANE]){0}, width, words)
+/* A row of a table of predicted against measured, or compiled, values; ratio: of the first to the second, 0: none. */
+void reports_put_against(struct base_text *out, const char *what, const char *predicted, const char *measured,
+                         double ratio);
+void reports_put_bytes_against(struct base_text *out, const char *what, double predicted, double measured);
 void reports_put_bars(const struct reports_part *parts, int count, double whole, char *(*format)(char *, double),
                       struct base_text *out);
 
@@ -349,14 +354,11 @@ struct reports_row {
     struct sim_prediction prediction;
 };
 
-/* A measured row's values for the table and the order. */
+/* A measured row for the table and the order. */
 struct reports_kept_row {
-    const char *model, *topology, *submesh, *batch_size, *num_microbatches, *targets_length, *error;
     int alike; /* the first kept row of this model and topology */
-    bool timed, predicted, fits;
-    double measured_step_s, measured_tokens_per_s, step_s, tokens_per_s; /* measured: NaN where it was not */
-    int64_t peak_bytes;
-    int measured_oom; /* -1: not known */
+    bool timed;
+    struct reports_row row;
 };
 
 enum { REPORTS_KEPT_ROWS = 1000, REPORTS_MOST_GROUPS = 64 };

@@ -31,18 +31,6 @@ static bool has_time(const struct reports_ran *ran)
     return base_json_number(ran->measured, "step_s") > 0 && ran->plan->placement->topology.kind != TOPO_LOCAL;
 }
 
-static void put_line(struct base_text *out, const char *what, const char *predicted, const char *measured, double ratio)
-{
-    base_putf(out, "    %-24s %s %s", what, reports_right(12, predicted), reports_right(12, measured));
-    if (ratio > 0) base_putf(out, "   %+.1f %%", 100 * (ratio - 1));
-    base_put(out, "\n");
-}
-
-static void put_bytes(struct base_text *out, const char *what, double predicted, double measured)
-{
-    put_line(out, what, base_bytes(predicted), base_bytes(measured), measured > 0 ? predicted / measured : 0);
-}
-
 static void put_losses(const struct reports_ran *ran, struct base_text *out)
 {
     enum { SHOWN = 8 };
@@ -62,14 +50,14 @@ void reports_ran_text(const struct reports_ran *ran, struct base_text *out)
               base_json_number(ran->measured, "seconds"));
     base_putf(out, "%s%s\n\n    %-24s %12s %12s\n", *message ? ": " : "", message, "", "predicted", "measured");
     if (step_s > 0)
-        put_line(out, "time of a step", has_time(ran) ? base_seconds(ran->predicted->step_s) : "", base_seconds(step_s),
-                 has_time(ran) ? ran->predicted->step_s / step_s : 0);
-    put_bytes(out, "memory of arrays", predicted_bytes(ran), measured_bytes(ran));
-    put_bytes(out, "  arguments", (double)ran->predicted->memory.argument_bytes,
-              base_json_number(ran->measured, "argument_bytes"));
-    put_bytes(out, "  results", (double)ran->predicted->memory.output_bytes,
-              base_json_number(ran->measured, "output_bytes"));
-    put_line(out, "verdict", predicted, verdict == REPORTS_RAN ? "fits" : "does not", 0);
+        reports_put_against(out, "time of a step", has_time(ran) ? base_seconds(ran->predicted->step_s) : "",
+                            base_seconds(step_s), has_time(ran) ? ran->predicted->step_s / step_s : 0);
+    reports_put_bytes_against(out, "memory of arrays", predicted_bytes(ran), measured_bytes(ran));
+    reports_put_bytes_against(out, "  arguments", (double)ran->predicted->memory.argument_bytes,
+                              base_json_number(ran->measured, "argument_bytes"));
+    reports_put_bytes_against(out, "  results", (double)ran->predicted->memory.output_bytes,
+                              base_json_number(ran->measured, "output_bytes"));
+    reports_put_against(out, "verdict", predicted, verdict == REPORTS_RAN ? "fits" : "does not", 0);
     if (step_s > 0) put_losses(ran, out);
 }
 

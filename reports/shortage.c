@@ -41,13 +41,13 @@ const char *reports_shortage_words(struct base_arena *arena, const struct report
 }
 
 static const struct {
-    const char *name, *words, *if_fits;
+    const char *name, *words, *brief, *if_fits;
 } verdicts[SIM_VERDICT_COUNT] = {
-    [SIM_FITS] = {"fits", "It fits", ""},
-    [SIM_FITS_TIGHTLY] = {"tight", "It fits, but it is tight", ""},
-    [SIM_PROBABLY_FITS_NOT] = {"probably_does_not_fit", "It probably does NOT fit", ", if it fits"},
-    [SIM_PROBABLY_FITS] = {"probably_fits", "It probably fits", ", if it fits"},
-    [SIM_FITS_NOT] = {"does_not_fit", "It does NOT fit", ", if it fit"}};
+    [SIM_FITS] = {"fits", "It fits", "fits", ""},
+    [SIM_FITS_TIGHTLY] = {"tight", "It fits, but it is tight", "fits, tight", ""},
+    [SIM_PROBABLY_FITS_NOT] = {"probably_does_not_fit", "It probably does NOT fit", "probably not", ", if it fits"},
+    [SIM_PROBABLY_FITS] = {"probably_fits", "It probably fits", "probably", ", if it fits"},
+    [SIM_FITS_NOT] = {"does_not_fit", "It does NOT fit", "does not", ", if it fit"}};
 
 enum sim_verdict reports_verdict(const struct reports_prediction *r)
 {
@@ -62,6 +62,11 @@ const char *reports_verdict_name(enum sim_verdict verdict)
 const char *reports_verdict_words(enum sim_verdict verdict)
 {
     return verdicts[verdict].words;
+}
+
+const char *reports_verdict_brief(enum sim_verdict verdict)
+{
+    return verdicts[verdict].brief;
 }
 
 const char *reports_if_fits(const struct reports_prediction *r)

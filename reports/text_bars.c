@@ -12,6 +12,20 @@ char *reports_format_right(char buffer[BASE_HUMANE], int width, const char *word
     return buffer;
 }
 
+void reports_put_against(struct base_text *out, const char *what, const char *predicted, const char *measured,
+                         double ratio)
+{
+    base_putf(out, "    %-24s %s %s", what, reports_right(12, predicted), reports_right(12, measured));
+    if (ratio > 0) base_putf(out, "   %+.1f %%", 100 * (ratio - 1));
+    base_put(out, "\n");
+}
+
+void reports_put_bytes_against(struct base_text *out, const char *what, double predicted, double measured)
+{
+    reports_put_against(out, what, base_bytes(predicted), base_bytes(measured),
+                        measured > 0 ? predicted / measured : 0);
+}
+
 void reports_put_bars(const struct reports_part *parts, int count, double whole, char *(*format)(char *, double),
                       struct base_text *out)
 {

@@ -41,13 +41,6 @@ static int join_collectives(struct base_arena *arena, const struct reports_judge
     return count;
 }
 
-static void put_line(struct base_text *out, const char *what, double predicted_bytes, double compiled_bytes)
-{
-    base_putf(out, "    %-24s %12s %12s", what, base_bytes(predicted_bytes), base_bytes(compiled_bytes));
-    if (compiled_bytes > 0) base_putf(out, "   %+.1f %%", 100 * (predicted_bytes / compiled_bytes - 1));
-    base_put(out, "\n");
-}
-
 static void put_collectives_text(struct base_arena *arena, const struct reports_judged *j, struct base_text *out)
 {
     struct total *totals = base_new(arena, struct total, MOST_ROWS);
@@ -64,12 +57,6 @@ static enum sim_verdict predicted_verdict(const struct reports_judged *j)
     return sim_confidence_of(NULL, j->plan, j->predicted).verdict;
 }
 
-static const char *const verdicts[SIM_VERDICT_COUNT] = {[SIM_FITS] = "fits",
-                                                        [SIM_FITS_TIGHTLY] = "fits, tight",
-                                                        [SIM_PROBABLY_FITS_NOT] = "probably not",
-                                                        [SIM_PROBABLY_FITS] = "probably",
-                                                        [SIM_FITS_NOT] = "does not"};
-
 void reports_judged_text(struct base_arena *arena, const struct reports_judged *j, struct base_text *out)
 {
     const struct sim_memory *m = &j->predicted->memory;
@@ -79,10 +66,11 @@ void reports_judged_text(struct base_arena *arena, const struct reports_judged *
     }
     base_putf(out, "the compiler %s it, in %.0f s", j->fits ? "takes" : "refuses", j->seconds);
     base_putf(out, "%s%s\n\n    %-24s %12s %12s\n", *j->message ? ": " : "", j->message, "", "predicted", "compiled");
-    put_line(out, "memory", (double)m->peak_bytes, (double)j->peak_bytes);
-    put_line(out, "  arguments", (double)m->argument_bytes, (double)j->argument_bytes);
-    put_line(out, "  results", (double)m->output_bytes, (double)j->output_bytes);
-    base_putf(out, "    %-24s %12s %12s\n", "verdict", verdicts[predicted_verdict(j)], j->fits ? "fits" : "does not");
+    reports_put_bytes_against(out, "memory", (double)m->peak_bytes, (double)j->peak_bytes);
+    reports_put_bytes_against(out, "  arguments", (double)m->argument_bytes, (double)j->argument_bytes);
+    reports_put_bytes_against(out, "  results", (double)m->output_bytes, (double)j->output_bytes);
+    base_putf(out, "    %-24s %12s %12s\n", "verdict", reports_verdict_brief(predicted_verdict(j)),
+              j->fits ? "fits" : "does not");
     put_collectives_text(arena, j, out);
 }
 
