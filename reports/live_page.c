@@ -50,17 +50,6 @@ static void put_figures(struct base_text *out, const struct base_json *document)
     plots_put_escaped(out, text.data);
 }
 
-/* Without indents, and without lines that are comments: a page is small. No literal of the page goes over lines. */
-static void put_code(struct base_text *out, const char *code)
-{
-    for (const char *line = code, *end; *line; line = *end ? end + 1 : end) {
-        end = line + strcspn(line, "\n");
-        line += strspn(line, " ");
-        const bool is_comment = end - line > 4 && !strncmp(line, "/*", 2) && !strncmp(end - 2, "*/", 2);
-        if (!is_comment && line < end) base_put_bytes(out, line, (size_t)(end - line)), base_put(out, "\n");
-    }
-}
-
 void reports_live_page(const struct base_text *data, const struct base_json *held, struct base_text *out)
 {
     const char *const scripts[] = {embedded_reports_live_core_js,    embedded_reports_live_controls_js,
@@ -71,7 +60,7 @@ void reports_live_page(const struct base_text *data, const struct base_json *hel
                   "<meta name=\"color-scheme\" content=\"light dark\">\n<link rel=\"icon\" href=\"data:,\">\n"
                   "<title>Meshwright</title>\n<style>\n");
     plots_put_page_colours(out);
-    put_code(out, embedded_reports_live_css);
+    base_put(out, embedded_reports_live_css);
     base_put(out, "</style>\n</head>\n<body>\n<noscript><p>This page is drawn with JavaScript. Its answer in "
                   "figures:</p>\n<pre>");
     if (held) {
@@ -82,6 +71,6 @@ void reports_live_page(const struct base_text *data, const struct base_json *hel
     put_script_data(out, "data", data);
     if (held) put_held_data(out, held);
     base_put(out, "<script>\n\"use strict\";\n(() => {\n");
-    for (int i = 0; i < BASE_COUNT(scripts); i++) put_code(out, scripts[i]);
+    for (int i = 0; i < BASE_COUNT(scripts); i++) base_put(out, scripts[i]);
     base_put(out, "})();\n</script>\n</body>\n</html>\n");
 }

@@ -95,9 +95,7 @@ static void put_collectives(struct base_json_writer *w, const struct reports_pre
         base_json_open_inline(w, '{');
         reports_put_collective(w, &r->prediction->mesh, c, infers ? sim_region_name(c->where) : NULL);
         if (reports_analytic_s(r, i) >= 0) base_json_member_double(w, "analytic_time_s", reports_analytic_s(r, i));
-        if (r->by_op) {
-            base_json_member_strings(w, "operations", c->ops, c->op_count);
-        }
+        if (r->by_op) base_json_member_strings(w, "operations", c->ops, c->op_count);
         base_json_close(w, '}');
     }
     base_json_close(w, ']');
@@ -136,45 +134,32 @@ static void put_steps(struct base_json_writer *w, const struct reports_predictio
     base_json_member_doubles(w, "processor_s", m->processor_s, m->step_count);
 }
 
-enum entry_detail { WITHOUT_WORK, WITH_WORK /* flop and bytes */ };
-
-/* Every kernel and collective of the step: of a prediction with its bound and its work; of a run for comparison with a
- * prediction. */
-static void put_timeline(struct base_json_writer *w, const struct sim_timeline *timeline, const char *key,
-                         const char *const words[SIM_BOUND_COUNT], enum entry_detail detail)
+/* Every kernel and collective of the step: of a prediction with its bound and its work; of a run with its kind, for
+ * comparison with a prediction. */
+static void put_timeline(struct base_json_writer *w, const struct sim_timeline *timeline, bool is_measured)
 {
+    static const char *const words[][SIM_BOUND_COUNT] = {{[SIM_BY_COMPUTE] = "compute",
+                                                          [SIM_BY_MEMORY] = "memory",
+                                                          [SIM_BY_COMMUNICATION] = "communication",
+                                                          [SIM_BY_LATENCY] = "latency"},
+                                                         {[SIM_BY_COMPUTE] = "contraction",
+                                                          [SIM_BY_MEMORY] = "elementwise",
+                                                          [SIM_BY_COMMUNICATION] = "collective",
+                                                          [SIM_BY_LATENCY] = "elementwise"}};
     base_json_member_open(w, "timeline", '[');
     for (int i = 0; i < timeline->count; i++) {
         const struct sim_entry *e = &timeline->entries[i];
         base_json_open_inline(w, '{');
         base_json_member_string(w, "name", e->name);
         base_json_member_string(w, "phase", reports_phase_name(e->phase));
-        base_json_member_string(w, key, words[e->bound]);
+        base_json_member_string(w, is_measured ? "kind" : "bound", words[is_measured][e->bound]);
         base_json_member_int(w, "count", e->count);
         base_json_member_double(w, "time_s", e->time_s);
-        if (detail == WITH_WORK) base_json_member_double(w, "flop", e->flop);
-        if (detail == WITH_WORK) base_json_member_double(w, "bytes", e->bytes);
+        if (!is_measured) base_json_member_double(w, "flop", e->flop);
+        if (!is_measured) base_json_member_double(w, "bytes", e->bytes);
         base_json_close(w, '}');
     }
     base_json_close(w, ']');
-}
-
-static void put_predicted_timeline(struct base_json_writer *w, const struct sim_timeline *timeline)
-{
-    static const char *const bounds[SIM_BOUND_COUNT] = {[SIM_BY_COMPUTE] = "compute",
-                                                        [SIM_BY_MEMORY] = "memory",
-                                                        [SIM_BY_COMMUNICATION] = "communication",
-                                                        [SIM_BY_LATENCY] = "latency"};
-    put_timeline(w, timeline, "bound", bounds, WITH_WORK);
-}
-
-static void put_measured_timeline(struct base_json_writer *w, const struct sim_timeline *timeline)
-{
-    static const char *const kinds[SIM_BOUND_COUNT] = {[SIM_BY_COMPUTE] = "contraction",
-                                                       [SIM_BY_MEMORY] = "elementwise",
-                                                       [SIM_BY_COMMUNICATION] = "collective",
-                                                       [SIM_BY_LATENCY] = "elementwise"};
-    put_timeline(w, timeline, "kind", kinds, WITHOUT_WORK);
 }
 
 static double curve_bytes(const struct sim_memory_point *point, int column, double reserved_bytes)
@@ -280,7 +265,7 @@ static void put_answer(struct base_json_writer *w, const struct reports_predicti
     if (r->training.train_tokens > 0) reports_put_training(w, &r->training, p);
     put_network(w, r);
     put_collectives(w, r);
-    if (r->measured && r->measured->timeline) put_measured_timeline(w, r->measured->timeline);
+    if (r->measured && r->measured->timeline) put_timeline(w, r->measured->timeline, true);
     if (!r->changes || !sim_wants_changes(reports_verdict(r))) return;
     base_json_member_open(w, "changes_that_fit", '[');
     for (int i = 0; i < r->change_count; i++) {
@@ -306,7 +291,7 @@ void reports_prediction_json(const struct reports_prediction *r, enum base_json_
     if (!r->measured) put_constants(&w, &r->checked->placement->profile);
     if (!r->measured) reports_put_pipeline(&w, r->prediction, r->passes);
     else if (r->passes) reports_put_run_of_pipeline(&w, r->passes);
-    if (!r->measured && r->curve) put_predicted_timeline(&w, r->timeline);
+    if (!r->measured && r->curve) put_timeline(&w, r->timeline, false);
     if (!r->measured && r->curve && r->curve->count) put_curve(&w, r);
     base_json_close(&w, '}');
 }

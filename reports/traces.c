@@ -42,6 +42,14 @@ static void put_span(struct base_json_writer *w, double from_s, double to_s)
     base_json_member_double(w, "dur", trace_us(to_s) - trace_us(from_s));
 }
 
+/* An event of a name alone. */
+static void put_plain(struct base_json_writer *w, const char *name, int process, int track, double from_s, double to_s)
+{
+    begin_event(w, name, "X", process, track);
+    put_span(w, from_s, to_s);
+    base_json_close(w, '}');
+}
+
 /* From one moment of a track to one of another, each inside an event. */
 struct arrow {
     const char *name, *category;
@@ -62,17 +70,19 @@ static void put_arrow(struct base_json_writer *w, struct arrow arrow)
     }
 }
 
+enum repetitions { AS_ONE, EACH }; /* of an operation: an event with their number, or an event each */
+
 static void put_event(struct base_json_writer *w, int process, int track, const struct sim_entry *e, double from_s,
-                      double to_s)
+                      double to_s, enum repetitions repetitions)
 {
     begin_event(w, e->name, "X", process, track);
     base_json_member_string(w, "cat", bounds[e->bound]);
     put_span(w, from_s, to_s);
     base_json_member_open_inline(w, "args", '{');
     base_json_member_string(w, "phase", reports_phase_name(e->phase));
-    base_json_member_int(w, "count", e->count);
+    if (repetitions == AS_ONE) base_json_member_int(w, "count", e->count);
     base_json_member_double(w, "time_s", e->time_s);
-    base_json_member_double(w, "flop", e->flop);
+    if (e->flop > 0) base_json_member_double(w, "flop", e->flop);
     base_json_member_double(w, "bytes", e->bytes);
     base_json_close(w, '}');
     base_json_close(w, '}');
@@ -105,9 +115,7 @@ static void put_groups(struct base_json_writer *w, int process, const struct sim
         }
         const char *name =
             by == BY_PHASE ? reports_phase_name(e->phase) : base_copy_bytes(w->text->arena, e->name, part_of(e->name));
-        begin_event(w, name, "X", process, COMPUTATION);
-        put_span(w, from_s[first], from_s[end]);
-        base_json_close(w, '}');
+        put_plain(w, name, process, COMPUTATION, from_s[first], from_s[end]);
     }
 }
 
@@ -124,7 +132,7 @@ static void put_process(struct base_json_writer *w, int process, const char *nam
     put_groups(w, process, timeline, from_s, BY_PART);
     for (int i = 0; i < timeline->count; i++)
         put_event(w, process, timeline->entries[i].bound == SIM_BY_COMMUNICATION ? LINKS : COMPUTATION,
-                  &timeline->entries[i], from_s[i], from_s[i + 1]);
+                  &timeline->entries[i], from_s[i], from_s[i + 1], AS_ONE);
 }
 
 /* ---- a step by the clock ---- */
@@ -142,30 +150,14 @@ static const struct sim_entry *entry_of(const struct clocked *c, const struct si
     return &c->timeline->entries[span->step < c->timeline->count ? span->step : c->timeline->count - 1];
 }
 
-static void begin_span(const struct clocked *c, const char *name, int track, double start_s, double end_s)
+static void put_group(const struct clocked *c, const char *name, int track, double start_s, double end_s)
 {
-    begin_event(c->w, name, "X", 0, track);
-    put_span(c->w, c->scale * start_s, c->scale * end_s);
-}
-
-static void put_group(const struct clocked *c, const char *name, double start_s, double end_s)
-{
-    begin_span(c, name, COMPUTATION, start_s, end_s);
-    base_json_close(c->w, '}');
+    put_plain(c->w, name, 0, track, c->scale * start_s, c->scale * end_s);
 }
 
 static void put_operation(const struct clocked *c, const struct sim_span *span, int track)
 {
-    const struct sim_entry *e = entry_of(c, span);
-    begin_span(c, e->name, track, span->start_s, span->end_s);
-    base_json_member_string(c->w, "cat", bounds[e->bound]);
-    base_json_member_open_inline(c->w, "args", '{');
-    base_json_member_string(c->w, "phase", reports_phase_name(e->phase));
-    base_json_member_double(c->w, "time_s", e->time_s);
-    if (e->flop > 0) base_json_member_double(c->w, "flop", e->flop);
-    base_json_member_double(c->w, "bytes", e->bytes);
-    base_json_close(c->w, '}');
-    base_json_close(c->w, '}');
+    put_event(c->w, 0, track, entry_of(c, span), c->scale * span->start_s, c->scale * span->end_s, EACH);
 }
 
 /* "decoder/layers_3"; the backward pass comes through them the other way round. */
@@ -197,43 +189,47 @@ static void add_phases(const struct clocked *c, int at, double seconds[MODEL_OPT
     }
 }
 
-/* Phases come one after the other: fragments that a compiler moved into another one stay in it. Each span gets the
- * phase under which the least of all seconds are of another. */
+/* Phases come one after the other: fragments that a compiler moved into another one stay in it. The forward pass ends,
+ * and the optimizer begins, where the least of all seconds are then counted to the other side. */
 static enum model_phase *phases_of(const struct clocked *c, const int *at, int count)
 {
-    enum { PHASES = MODEL_OPTIMIZER + 1 };
-    struct base_arena *arena = c->w->text->arena;
-    double best[PHASES] = {0};
-    unsigned char(*from)[PHASES] = base_reserve(arena, (size_t)count + 1, sizeof *from);
-    enum model_phase *phases = base_new(arena, enum model_phase, count + 1);
+    enum model_phase *phases = base_new(c->w->text->arena, enum model_phase, count + 1);
+    double forward_s = 0, most_forward_s = 0, optimizer_s = 0, most_optimizer_s = 0;
+    int backward = 0, optimizer = count;
     for (int i = 0; i < count; i++) {
-        double own[PHASES] = {0}, next[PHASES];
+        double own[MODEL_OPTIMIZER + 1] = {0};
         add_phases(c, at[i], own);
-        for (int phase = 0, before = 0; phase < PHASES; phase++) {
-            if (best[phase] > best[before]) before = phase;
-            next[phase] = best[before] + own[phase], from[i][phase] = (unsigned char)before;
-        }
-        memcpy(best, next, sizeof best);
+        forward_s += own[MODEL_FORWARD] - own[MODEL_BACKWARD] - own[MODEL_OPTIMIZER];
+        if (forward_s > most_forward_s) most_forward_s = forward_s, backward = i + 1;
     }
-    int phase = 0;
-    for (int p = 1; p < PHASES; p++)
-        if (best[p] > best[phase]) phase = p;
-    for (int i = count - 1; i >= 0; phase = from[i][phase], i--) phases[i] = (enum model_phase)phase;
+    for (int i = count - 1; i >= backward; i--) {
+        double own[MODEL_OPTIMIZER + 1] = {0};
+        add_phases(c, at[i], own);
+        optimizer_s += own[MODEL_OPTIMIZER] - own[MODEL_FORWARD] - own[MODEL_BACKWARD];
+        if (optimizer_s > most_optimizer_s) most_optimizer_s = optimizer_s, optimizer = i;
+    }
+    for (int i = 0; i < count; i++)
+        phases[i] = i < backward ? MODEL_FORWARD : i < optimizer ? MODEL_BACKWARD : MODEL_OPTIMIZER;
     return phases;
 }
 
-static void put_inside(const struct clocked *c, int first, int end);
+/* Operations inside a layer are in order; outside, by phases. */
+static void put_inside(const struct clocked *c, int first, int end)
+{
+    const struct sim_span *spans = c->spans->spans;
+    for (int i = first; i < end; i++)
+        if (spans[i].kind == SIM_SPAN_KERNEL) put_operation(c, &spans[i], COMPUTATION);
+}
 
 /* Iterations represented by one span have their collectives in one, too. */
 static void put_layers(const struct clocked *c, const struct sim_span *span, const char *name)
 {
     const struct sim_span *first = span->iterations > 1 ? c->spans->spans + span->first : span;
     bool sends = false;
-    put_group(c, name, span->start_s, span->end_s);
+    put_group(c, name, COMPUTATION, span->start_s, span->end_s);
     for (; first < span; first++) sends = sends || first->kind == SIM_SPAN_COLLECTIVE;
     if (!sends) return;
-    begin_span(c, name, LINKS, span->start_s, span->end_s);
-    base_json_close(c->w, '}');
+    put_group(c, name, LINKS, span->start_s, span->end_s);
 }
 
 /* Kernels and layers between two microbatches, by phases. */
@@ -244,7 +240,8 @@ static void put_run(const struct clocked *c, const int *at, int count)
     for (int first = 0, end; first < count; first = end) {
         for (end = first; end < count && phases[end] == phases[first]; end++) {
         }
-        put_group(c, reports_phase_name(phases[first]), spans[at[first]].start_s, spans[at[end - 1]].end_s);
+        put_group(c, reports_phase_name(phases[first]), COMPUTATION, spans[at[first]].start_s,
+                  spans[at[end - 1]].end_s);
         for (int i = first; i < end; i++) {
             const struct sim_span *span = &spans[at[i]];
             int64_t trips = span->iteration + 1;
@@ -261,14 +258,6 @@ static void put_run(const struct clocked *c, const int *at, int count)
     }
 }
 
-/* Operations inside a layer are in order; outside, by phases. */
-static void put_inside(const struct clocked *c, int first, int end)
-{
-    const struct sim_span *spans = c->spans->spans;
-    for (int i = first; i < end; i++)
-        if (spans[i].kind == SIM_SPAN_KERNEL) put_operation(c, &spans[i], COMPUTATION);
-}
-
 static void put_level(const struct clocked *c, int first, int end)
 {
     const struct sim_span *spans = c->spans->spans;
@@ -278,7 +267,7 @@ static void put_level(const struct clocked *c, int first, int end)
         if (iterates && spans[i].trips == MODEL_MICROBATCHES) {
             put_run(c, at, count);
             count = 0;
-            put_group(c, iteration_name(c, &spans[i], MODEL_FORWARD, 0), spans[i].start_s, spans[i].end_s);
+            put_group(c, iteration_name(c, &spans[i], MODEL_FORWARD, 0), COMPUTATION, spans[i].start_s, spans[i].end_s);
             put_level(c, i + 1, spans[i].last + 1);
         } else if (iterates || spans[i].kind == SIM_SPAN_KERNEL) {
             at[count++] = i;
@@ -368,7 +357,7 @@ static void fill_stretch(struct base_json_writer *w, const struct stretch *s, co
         if (!is_of_stretch(s, e, phase)) continue;
         at_s += e->time_s * (double)e->count;
         put_event(w, s->process, s->track, e, s->start_s + (s->end_s - s->start_s) * (from_s / all_s),
-                  s->start_s + (s->end_s - s->start_s) * (at_s / all_s));
+                  s->start_s + (s->end_s - s->start_s) * (at_s / all_s), AS_ONE);
     }
 }
 
@@ -446,9 +435,7 @@ static void put_passes(struct base_json_writer *w, int process, const char *name
     }
     if (!lists || step_s <= end_s) return;
     of.first = 0, of.end = timeline->count, of.start_s = end_s, of.end_s = step_s;
-    begin_event(w, "gradients and optimizer", "X", process, of.track);
-    put_span(w, end_s, step_s);
-    base_json_close(w, '}');
+    put_plain(w, "gradients and optimizer", process, of.track, end_s, step_s);
     fill_stretch(w, &of, timeline, MODEL_OPTIMIZER);
 }
 

@@ -61,7 +61,7 @@ commands/commands.csv | lab/lab_commands.csv) record=commands_command ;;
 *)
     printf '\t.section .rodata\n\t.global %s\n\t.type %s, %%object\n%s:\n' "$name" "$name" "$name"
     case $1 in
-    *.js) awk '{ sub(/^ +/, "") } /^\/\*.*\*\/$/ { next } { gsub(/[\\"]/, "\\\\&"); print "\t.ascii \"" $0 "\\n\"" }' "$1" ;;
+    *.js | *.css) awk '{ sub(/^ +/, "") } /^\/\*.*\*\/$/ || /^$/ { next } { gsub(/[\\"]/, "\\\\&"); print "\t.ascii \"" $0 "\\n\"" }' "$1" ;;
     *) printf '\t.incbin "%s"\n' "$1" ;;
     esac
     printf '\t.byte 0\n\t.size %s, . - %s\n\t.section .note.GNU-stack, "", %%progbits\n' "$name" "$name"
