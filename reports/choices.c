@@ -69,21 +69,6 @@ static void put_row(const struct reports_choice *c, int width, struct base_text 
     base_putf(out, "  %s\n", c->words);
 }
 
-/* Plans of inference are shown by their latency. */
-static bool infers(const struct reports_choice *choices, int count)
-{
-    for (int i = 0; i < count; i++)
-        if (!choices[i].refused && choices[i].prediction.prediction->latency_s > 0) return true;
-    return false;
-}
-
-static bool is_any_tight(const struct reports_choice *choices, int count)
-{
-    for (int i = 0; i < count; i++)
-        if (choices[i].tight) return true;
-    return false;
-}
-
 /* Common keys of all plans, and the question's training run. */
 static void put_heading(const struct reports_choice *choices, int count, struct base_text *out)
 {
@@ -115,11 +100,15 @@ void reports_choices_text(const struct reports_choice *choices, int count, enum 
 {
     const struct reports_training *training = &choices[0].prediction.training;
     int width = 10, best = reports_best_choice(choices, count, objective);
-    for (int i = 0; i < count; i++)
+    bool infers = false, is_any_tight = false;
+    for (int i = 0; i < count; i++) {
         if ((int)strlen(choices[i].topology) > width) width = (int)strlen(choices[i].topology);
+        infers = infers || (!choices[i].refused && choices[i].prediction.prediction->latency_s > 0);
+        is_any_tight = is_any_tight || choices[i].tight;
+    }
     put_heading(choices, count, out);
     base_putf(out, "    %-*s %8s %15s %12s %10s %11s %13s", width, "topology", "devices", "target tokens/s", "a device",
-              infers(choices, count) ? "latency" : "step", "peak", "free");
+              infers ? "latency" : "step", "peak", "free");
     if (training->train_tokens > 0) base_putf(out, " %12s", "the run");
     if (training->device_hour_price > 0) base_putf(out, " %12s", "price");
     base_put(out, "  plan\n");
@@ -127,7 +116,7 @@ void reports_choices_text(const struct reports_choice *choices, int count, enum 
     if (best >= 0)
         base_putf(out, "\nBest: %s, by %s%s\n", choices[best].topology, tuner_objective_name(objective),
                   sim_wants_changes(reports_verdict(&choices[best].prediction)) ? ". It probably does NOT fit" : "");
-    else base_put(out, is_any_tight(choices, count) ? "\nNothing leaves the headroom.\n" : "\nNothing fits.\n");
+    else base_put(out, is_any_tight ? "\nNothing leaves the headroom.\n" : "\nNothing fits.\n");
 }
 
 /* ---- JSON ---- */

@@ -58,6 +58,17 @@ static const struct tuner_values *batches_of(const struct tuner_space *space)
     return &space->values[d];
 }
 
+static void put_heading_of_table(const struct reports_tuned *r, struct base_text *out)
+{
+    if (model_infers(r->space->step)) {
+        reports_tuned_served_heading(out);
+        return;
+    }
+    base_putf(out, "      %15s %10s %11s %11s %8s  ", "target tokens/s", "step", "peak", "free", "MFU");
+    if (r->training.device_hour_price > 0) base_putf(out, "%12s  ", "price");
+    base_put(out, "plan\n");
+}
+
 static void put_line_of_table(const struct reports_tuned *r, const char *rank, const struct tuner_found *f,
                               struct base_text *out)
 {
@@ -144,17 +155,10 @@ static void put_newest(const struct reports_tuned *r, struct base_text *out)
 
 static void put_table(const struct reports_tuned *r, struct base_text *out)
 {
-    if (model_infers(r->space->step)) {
-        base_put(out, "\n");
-        reports_tuned_served_heading(out);
-        put_lines(r, r->result->plans, r->result->plan_count, ARE_RANKED, out);
-        return;
-    }
-    base_putf(out, "\n      %15s %10s %11s %11s %8s  ", "target tokens/s", "step", "peak", "free", "MFU");
-    if (r->training.device_hour_price > 0) base_putf(out, "%12s  ", "price");
-    base_put(out, "plan\n");
+    base_put(out, "\n");
+    put_heading_of_table(r, out);
     put_lines(r, r->result->plans, r->result->plan_count, ARE_RANKED, out);
-    reports_tuned_apart_text(r, out);
+    if (!model_infers(r->space->step)) reports_tuned_apart_text(r, out);
 }
 
 static void put_tight(const struct reports_tuned *r, struct base_text *out)
@@ -178,18 +182,22 @@ static void put_missing(const struct reports_tuned *r, const struct sim_predicti
                   100 * r->options->headroom_frac);
 }
 
-static void put_front_table(const struct reports_tuned *r, struct base_text *out)
+/* A long front is thinned out, with its ends. */
+static void put_front(const struct reports_tuned *r, struct base_text *out)
 {
-    base_putf(out, "\nSpeed against peak memory: each of these plans %s than all%s that need no more\n",
-              r->options->objective == TUNER_STEP_S ? "takes less time per step" : "does more target tokens/s",
-              r->result->counts.open ? " decided ones" : "");
-    for (int i = 0; i < r->result->front_count; i++) {
-        const struct tuner_found *f = &r->result->front[i];
-        base_putf(out, "    %12s target tokens/s %11s  ", base_count(f->prediction.tokens_per_s),
-                  base_bytes(tuner_needed_bytes(&f->prediction)));
-        reports_tuned_put_plan(r, f, out);
-        base_put(out, "\n");
-    }
+    enum { MOST_SHOWN = 16 };
+    const int count = r->result->front_count, shown = count < MOST_SHOWN ? count : MOST_SHOWN;
+    const bool infers = model_infers(r->space->step);
+    if (!count) return;
+    if (infers) base_put(out, "\nLatency/throughput Pareto front");
+    else
+        base_putf(out, "\nSpeed against peak memory: each of these plans %s than all%s that need no more",
+                  r->options->objective == TUNER_STEP_S ? "takes less time per step" : "does more target tokens/s",
+                  r->result->counts.open ? " decided ones" : "");
+    base_put(out, shown < count ? base_print(r->arena, " (%d of %d)\n", shown, count) : "\n");
+    put_heading_of_table(r, out);
+    for (int i = 0; i < shown; i++)
+        put_line_of_table(r, "", &r->result->front[shown > 1 ? (int)((int64_t)i * (count - 1) / (shown - 1)) : 0], out);
 }
 
 /* What decided the plans of the space. */
@@ -401,7 +409,7 @@ void reports_tuned_text(const struct reports_tuned *r, struct base_text *out)
     put_newest(r, out);
     if (r->result->tight_count) put_tight(r, out);
     reports_uncertain_text(r, out);
-    if (r->result->front) (model_infers(space->step) ? reports_tuned_served_front : put_front_table)(r, out);
+    if (r->result->front) put_front(r, out);
     if (r->why) reports_tuned_why_text(r, out);
     if (r->result->plan_count && r->result->has_unfit) put_unfit_text(r, out);
     if (r->alternatives) put_sensitivity_text(r, out);

@@ -30,6 +30,5 @@ void reports_tuned_served_heading(struct base_text *out);
 void reports_tuned_served_row(const struct reports_tuned *r, const char *rank, const struct tuner_found *found,
                               struct base_text *out);
 void reports_tuned_served_counts(const struct reports_tuned *r, struct base_text *out);
-void reports_tuned_served_front(const struct reports_tuned *r, struct base_text *out);
 
 #endif

@@ -1,9 +1,7 @@
-/* Plans of inference in a search's answer: latency, time of tokens, and the front of latency against tokens/s. */
+/* Plans of inference in a search's answer: latency, and time of tokens. */
 #include "reports/tuned.h"
 
 #include <stdlib.h>
-
-enum { SHOWN_FRONT = 16 };
 
 void reports_tuned_put_served(struct base_json_writer *w, const struct reports_tuned *r,
                               const struct tuner_found *found)
@@ -45,18 +43,4 @@ void reports_tuned_served_counts(const struct reports_tuned *r, struct base_text
     if (c->out_of_bounds) base_putf(out, ": %lld", (long long)(c->evaluated - c->unfit - c->out_of_bounds));
     if (c->open) base_putf(out, "; %lld are open", (long long)c->open);
     base_put(out, ".\n");
-}
-
-/* A long front is thinned out, with its ends. */
-void reports_tuned_served_front(const struct reports_tuned *r, struct base_text *out)
-{
-    const int count = r->result->front_count, shown = count < SHOWN_FRONT ? count : SHOWN_FRONT;
-    if (!count) return;
-    base_put(out, "\nLatency/throughput Pareto front");
-    base_putf(out, shown < count ? " (%d of %d)\n" : "\n", shown, count);
-    reports_tuned_served_heading(out);
-    for (int i = 0; i < shown; i++) {
-        const int at = shown > 1 ? (int)((int64_t)i * (count - 1) / (shown - 1)) : 0;
-        reports_tuned_served_row(r, "", &r->result->front[at], out);
-    }
 }
