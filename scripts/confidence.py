@@ -270,14 +270,32 @@ def between(found, quantity):
     return math.sqrt(sum(w * value ** 2 for w, value in zip(weights, GRID)) / sum(weights))
 
 
-def known_kind(key, entries, found):
-    tables, tau = by_table(entries), between(found, key[2])
+def mean_of_tables(entries, tau):
+    """(mean, its variance, that of a row about its table's mean)."""
+    tables = by_table(entries)
     squares, freedom = within(tables)
     variance = squares / freedom
     weights = [1 / (tau ** 2 + variance / len(values)) for values in tables]
-    mean = sum(w * moments(values)[0] for w, values in zip(weights, tables)) / sum(weights)
-    return Kind(key, len(entries), covers(entries), mean, math.sqrt(variance),
-                math.sqrt(tau ** 2 + 1 / sum(weights)), " ".join(sorted({e.table for e in entries})))
+    return sum(w * moments(values)[0] for w, values in zip(weights, tables)) / sum(weights), 1 / sum(weights), variance
+
+
+def variance_of_kinds(found, quantity, tau):
+    """Of the kinds' true means about 0, over what it may be: predictions are right in the mean, as far as is known."""
+    known = [mean_of_tables(entries, tau)[:2] for entries in of_family(found, quantity).values() if is_known(entries)]
+    logs = [-0.5 * sum(math.log(value ** 2 + v) + mean ** 2 / (value ** 2 + v) for mean, v in known) for value in GRID]
+    weights = [math.exp(value - max(logs)) for value in logs]
+    return sum(w * value ** 2 for w, value in zip(weights, GRID)) / sum(weights)
+
+
+def known_kind(key, entries, found):
+    """A few tables' mean is that of the kind and that of the tables: of it the share that is the kind's (the best linear
+    prediction), for the user's cluster is none of these tables."""
+    tau = between(found, key[2])
+    mean, variance_of_mean, variance = mean_of_tables(entries, tau)
+    of_kinds = variance_of_kinds(found, key[2], tau)
+    share = of_kinds / (of_kinds + variance_of_mean)
+    return Kind(key, len(entries), covers(entries), share * mean, math.sqrt(variance),
+                math.sqrt(tau ** 2 + share * variance_of_mean), " ".join(sorted({e.table for e in entries})))
 
 
 def is_known(entries):
