@@ -216,6 +216,7 @@ static void run_once(struct base_arena *arena, const struct base_json *row, cons
     struct sim_plan_text text = plan_of(arena, row, split, NULL);
     struct base_error error;
     struct rig rig = {.cache = sim_cache_new(arena)};
+    struct sim_prediction predicted;
     if (model_infers(step)) {
         text.values[SIM_OPTIMIZER] = text.values[SIM_Z_LOSS] = NULL;
         text.values[SIM_EOS_ID] = "-1";
@@ -230,6 +231,8 @@ static void run_once(struct base_arena *arena, const struct base_json *row, cons
         watch->watched[i].tensor = exec_tensor_named(&rig.machine, watched[i] ? watched[i] : logits);
     }
     rig.machine.watch = watch;
+    assert_ok(sim_predict(rig.cache, &rig.plan, &predicted, NULL, &error), &error);
+    assert_true(predicted.memory.peak_bytes == rig.machine.map.arena_bytes);
     exec_feed(&rig.machine, batch);
     exec_step(&rig.machine);
     sim_cache_free(rig.cache);
