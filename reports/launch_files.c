@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+extern const char embedded_reports_deepspeed_json_txt[];
+
 enum base_status reports_launch_settings(struct base_arena *arena, const char *format, const struct sim_plan *plan,
                                          struct base_text *out, struct base_error *error)
 {
@@ -16,44 +18,32 @@ enum base_status reports_launch_settings(struct base_arena *arena, const char *f
     return reports_torch_put(job, plan, &sizes, out, error);
 }
 
-/* DeepSpeed's own settings, which take the rest from the Trainer's. */
-static void put_buckets(const struct sim_plan_text *text, struct base_json_writer *w)
+static const char *truth(bool is)
+{
+    return is ? "true" : "false";
+}
+
+/* Members of "zero_optimization" after its stage. */
+static const char *zero_options(struct base_arena *arena, const struct sim_plan *plan, const struct sim_plan_text *text)
 {
     static const enum sim_key keys[] = {SIM_REDUCE_BUCKET_SIZE,          SIM_ALLGATHER_BUCKET_SIZE,
                                         SIM_STAGE3_PREFETCH_BUCKET_SIZE, SIM_STAGE3_PARAM_PERSISTENCE_THRESHOLD,
                                         SIM_STAGE3_MAX_LIVE_PARAMETERS,  SIM_STAGE3_MAX_REUSE_DISTANCE};
+    struct base_text out = {.arena = arena};
+    base_put(&out, "");
+    for (int i = SIM_OPTIMIZER_OFFLOADED; i <= (int)plan->cpu_offload; i++)
+        base_putf(&out, ", \"offload_%s\": {\"device\": \"cpu\"}",
+                  i == SIM_OPTIMIZER_OFFLOADED ? "optimizer" : "param");
     if (sim_key_is_given(text, SIM_OVERLAP_COMM))
-        base_json_member_bool(w, "overlap_comm", !strcmp(text->values[SIM_OVERLAP_COMM], "1"));
+        base_putf(&out, ", \"overlap_comm\": %s", truth(!strcmp(text->values[SIM_OVERLAP_COMM], "1")));
     for (int i = 0; i < BASE_COUNT(keys); i++) {
         const char *given = sim_key_is_given(text, keys[i]) ? text->values[keys[i]] : NULL;
         if (!given || !strcmp(given, sim_plan_keys[keys[i]].fallback)) continue;
-        if (*given == '-') base_json_member_string(w, sim_plan_keys[keys[i]].name, "auto");
-        else base_json_member_int(w, sim_plan_keys[keys[i]].name, strtoll(given, NULL, 10));
+        base_putf(&out, ", \"%s\": ", sim_plan_keys[keys[i]].name);
+        if (*given == '-') base_put(&out, "\"auto\"");
+        else base_put_int(&out, strtoll(given, NULL, 10));
     }
-}
-
-static void put_zero(const struct sim_plan *plan, const struct sim_plan_text *text, bool shards, bool half,
-                     struct base_json_writer *w)
-{
-    static const char *const autos[] = {"train_batch_size", "train_micro_batch_size_per_gpu",
-                                        "gradient_accumulation_steps", "gradient_clipping"};
-    base_json_member_open(w, "deepspeed", '{');
-    for (int i = 0; i < BASE_COUNT(autos); i++) {
-        base_json_member_string(w, autos[i], "auto");
-    }
-    base_json_member_open_inline(w, half ? "fp16" : "bf16", '{');
-    base_json_member_string(w, "enabled", "auto");
-    base_json_close(w, '}');
-    base_json_member_open_inline(w, "zero_optimization", '{');
-    base_json_member_int(w, "stage", shards ? 3 : (int)plan->optimizer_partitioning);
-    for (int i = SIM_OPTIMIZER_OFFLOADED; i <= (int)plan->cpu_offload; i++) {
-        base_json_member_open_inline(w, i == SIM_OPTIMIZER_OFFLOADED ? "offload_optimizer" : "offload_param", '{');
-        base_json_member_string(w, "device", "cpu");
-        base_json_close(w, '}');
-    }
-    put_buckets(text, w);
-    base_json_close(w, '}');
-    base_json_close(w, '}');
+    return out.data;
 }
 
 /* transformers' TrainingArguments (of 4.40 and later) as HfArgumentParser reads them; model, length and devices are of
@@ -61,10 +51,10 @@ static void put_zero(const struct sim_plan *plan, const struct sim_plan_text *te
 enum base_status reports_launch_deepspeed(struct base_arena *arena, const struct sim_plan_text *text,
                                           const struct sim_plan *plan, struct base_text *out, struct base_error *error)
 {
-    const bool shards = !strcmp(plan->rules_text, "zero3"), half = plan->options.dtype == MODEL_FLOAT16;
+    const bool shards = !strcmp(plan->rules_text, "zero3");
     const struct topo_axes *axes = &plan->placement->axes;
     const int64_t data = topo_axes_product(axes, sim_data_axis(axes)), steps = plan->num_microbatches;
-    struct base_json_writer w = {.text = out, .layout = BASE_JSON_INDENTED};
+    struct reports_values values = {.arena = arena};
     if (strcmp(plan->software, "deepspeed") != 0)
         return base_fail(error, BASE_INPUT, "software: the plan is predicted as %s trains it; use --software deepspeed",
                          plan->software);
@@ -74,16 +64,16 @@ enum base_status reports_launch_deepspeed(struct base_arena *arena, const struct
     if (plan->batch_size % (data * steps))
         return base_fail(error, BASE_INPUT, "batch_size: %lld is no multiple of %lld devices x %lld steps",
                          (long long)plan->batch_size, (long long)data, (long long)steps);
-    base_json_open(&w, '{');
-    base_json_member_int(&w, "per_device_train_batch_size", plan->batch_size / data / steps);
-    base_json_member_int(&w, "gradient_accumulation_steps", steps);
-    base_json_member_bool(&w, "gradient_checkpointing", plan->options.remat == MODEL_REMAT_FULL);
-    base_json_member_bool(&w, half ? "fp16" : "bf16", plan->options.dtype != MODEL_FLOAT32);
-    base_json_member_string(&w, "optim", "adamw_torch_fused");
-    base_json_member_double(&w, "learning_rate", plan->learning_rate);
-    base_json_member_bool(&w, "torch_compile", plan->placement->profile.compile.runs);
-    if (plan->fuses_loss) base_json_member_bool(&w, "use_liger_kernel", true);
-    put_zero(plan, text, shards, half, &w);
-    base_json_close(&w, '}');
+    reports_value_int(&values, "device_batch", plan->batch_size / data / steps);
+    reports_value_int(&values, "steps", steps);
+    reports_value(&values, "checkpoints", truth(plan->options.remat == MODEL_REMAT_FULL));
+    reports_value(&values, "half_name", plan->options.dtype == MODEL_FLOAT16 ? "fp16" : "bf16");
+    reports_value(&values, "is_half", truth(plan->options.dtype != MODEL_FLOAT32));
+    reports_value_double(&values, "learning_rate", plan->learning_rate);
+    reports_value(&values, "compiles", truth(plan->placement->profile.compile.runs));
+    reports_value_if(&values, "fuses_loss", plan->fuses_loss);
+    reports_value_int(&values, "zero_stage", shards ? 3 : (int)plan->optimizer_partitioning);
+    reports_value(&values, "zero_options", zero_options(arena, plan, text));
+    reports_put_template(embedded_reports_deepspeed_json_txt, &values, out);
     return BASE_OK;
 }

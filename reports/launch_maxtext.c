@@ -2,8 +2,11 @@
  * maxtext 0.2.5, its names unchanged since 2024). */
 #include "reports/launch.h"
 #include "reports/reports.h"
+#include "reports/template.h"
 
 #include <string.h>
+
+extern const char embedded_reports_maxtext_sh_txt[];
 
 /* ---- mesh, batch, remat ---- */
 
@@ -122,7 +125,6 @@ enum base_status reports_launch_maxtext(struct base_arena *arena, const struct s
     const char *name = reports_maxtext_model(arena, plan->model_text);
     const bool shards = !strcmp(plan->rules_text, "zero3"); /* over data, which is MaxText's fsdp */
     const bool named = shards ? topo_axis_named(&plan->request.ici_mesh, "fsdp") < 0 : plan->request.ici_mesh.count > 0;
-    const char *optimizer = plan->options.optimizer == MODEL_SGD ? "sgd" : "adamw";
     (void)text;
     if (!named || (strcmp(plan->rules_text, "maxtext") != 0 && !shards))
         return base_fail(error, BASE_INPUT,
@@ -130,32 +132,30 @@ enum base_status reports_launch_maxtext(struct base_arena *arena, const struct s
     BASE_TRY(reports_check_written(arena, "maxtext", plan, error));
     if (plan->options.saved.layers)
         return base_fail(error, BASE_INPUT, "remat_policy: MaxText's is that of all layers; use full");
-    base_put(out, "#!/bin/bash\n# ");
-    reports_launch_title(plan, out);
-    base_put(out, "\n# MaxText 0.2.5. On each host; by xpk: xpk workload create --command \"bash THIS_FILE\"\nset -eu\n"
-                  "python3 -m MaxText.train \"${MAXTEXT_CONFIG:-src/MaxText/configs/base.yml}\" \\\n    ");
-    if (name) base_putf(out, "model_name=%s", name);
-    else BASE_TRY(put_sizes(plan, out, error));
-    base_put(out, " \\\n    ");
-    reports_put_maxtext_plan(plan, " \\\n    ", out);
-    base_putf(out, " \\\n    dtype=%s weight_dtype=%s opt_type=%s learning_rate=",
-              plan->options.dtype == MODEL_FLOAT32 || plan->options.dtype == MODEL_FLOAT16
-                  ? model_dtype_name(plan->options.dtype)
-                  : "bfloat16",
-              model_dtype_name(plan->options.weight_dtype), optimizer);
-    base_put_double(out, plan->learning_rate);
-    if (plan->moe_dispatcher == SIM_DISPATCH_DENSE && plan->capacity_factor > 0) {
-        base_put(out, " \\\n    sparse_matmul=False capacity_factor=");
-        base_put_double(out, plan->capacity_factor);
-    }
-    if (plan->options.moment_dtype != MODEL_MOMENT_AS_WEIGHTS)
-        base_putf(out, " \\\n    mu_dtype=%s",
-                  plan->options.moment_dtype == MODEL_MOMENT_BFLOAT16 ? "bfloat16" : "float32");
-    base_put(out, " \\\n    dropout_rate=");
-    base_put_double(out, plan->options.dropout ? plan->dropout_rate : 0);
-    base_putf(out,
-              " \\\n    scan_layers=%s dataset_type=synthetic enable_checkpointing=False steps=\"${TRAIN_STEPS:-30}\" "
-              "\\\n    run_name=\"${RUN_NAME:-plan}\" base_output_directory=\"${OUTPUT:?}\"\n",
-              plan->config->scan_layers ? "True" : "False");
+    const enum model_dtype dtype = plan->options.dtype;
+    const enum model_moment moment = plan->options.moment_dtype;
+    const bool is_dense = plan->moe_dispatcher == SIM_DISPATCH_DENSE && plan->capacity_factor > 0;
+    struct base_text sizes = {.arena = arena}, settings = {.arena = arena};
+    struct reports_values values = {.arena = arena};
+    if (name) base_putf(&sizes, "model_name=%s", name);
+    else BASE_TRY(put_sizes(plan, &sizes, error));
+    reports_put_maxtext_plan(plan, " \\\n    ", &settings);
+    reports_value(&values, "title", reports_launch_line(arena, plan));
+    reports_value(&values, "model", sizes.data);
+    reports_value(&values, "plan", settings.data);
+    reports_value(&values, "dtype",
+                  model_dtype_name(dtype == MODEL_FLOAT32 || dtype == MODEL_FLOAT16 ? dtype : MODEL_BFLOAT16));
+    reports_value(&values, "weight_dtype", model_dtype_name(plan->options.weight_dtype));
+    reports_value(&values, "optimizer", plan->options.optimizer == MODEL_SGD ? "sgd" : "adamw");
+    reports_value_double(&values, "learning_rate", plan->learning_rate);
+    if (is_dense) reports_value_double(&values, "capacity_factor", plan->capacity_factor);
+    else reports_value(&values, "capacity_factor", NULL);
+    reports_value(&values, "moment_dtype",
+                  moment == MODEL_MOMENT_AS_WEIGHTS ? NULL
+                  : moment == MODEL_MOMENT_BFLOAT16 ? "bfloat16"
+                                                    : "float32");
+    reports_value_double(&values, "dropout", plan->options.dropout ? plan->dropout_rate : 0);
+    reports_value(&values, "scanned", plan->config->scan_layers ? "True" : "False");
+    reports_put_template(embedded_reports_maxtext_sh_txt, &values, out);
     return BASE_OK;
 }
