@@ -14,8 +14,8 @@ void reports_value(struct reports_values *v, const char *name, const char *text)
 void reports_value_lines(struct reports_values *v, const char *name, const char *text)
 {
     const size_t length = text ? strlen(text) : 0;
-    const bool ends = length && text[length - 1] == '\n';
-    reports_value(v, name, length ? base_copy_bytes(v->arena, text, length - ends) : NULL);
+    if (!length) reports_value(v, name, NULL);
+    else reports_value(v, name, base_copy_bytes(v->arena, text, length - (text[length - 1] == '\n')));
 }
 
 void reports_value_int(struct reports_values *v, const char *name, int64_t number)

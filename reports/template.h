@@ -14,7 +14,8 @@ struct reports_values {
 };
 void reports_value(struct reports_values *values, const char *name, const char *text);
 void reports_value_int(struct reports_values *values, const char *name, int64_t number);
-void reports_value_lines(struct reports_values *values, const char *name, const char *text); /* without the last end; an empty text is NULL */
+void reports_value_lines(struct reports_values *values, const char *name,
+                         const char *text); /* without the last end of line; NULL and "": none */
 /* No value unless the number is above that. */
 void reports_value_above(struct reports_values *values, const char *name, int64_t number, int64_t above);
 void reports_value_double(struct reports_values *values, const char *name, double number);
