@@ -397,7 +397,7 @@ static void words_that_are_offered_are_accepted(struct base_arena *arena)
     static const char *const where[] = {"--topology v5p:2x2x1",
                                         "--topology h100:1x4 --software torchtitan",
                                         "--topology h100:1x4 --software megatron",
-                                        "--topology h100:1x4 --software transformers",
+                                        "--topology h100:1x4 --software transformers --lora-rank 8",
                                         "--topology h100:1x4 --software deepspeed",
                                         "--topology gb200:1x4 --software megatron --software-version Megatron-Bridge",
                                         "--topology h100:1x4 --software megatron --dtype fp8",
