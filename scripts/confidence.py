@@ -280,7 +280,8 @@ def mean_of_tables(entries, tau):
 
 
 def variance_of_kinds(found, quantity, tau):
-    """Of the kinds' true means about 0, over what it may be: predictions are right in the mean, as far as is known."""
+    """The variance of the kinds' true means, averaged over its likelihood. About 0: a kind that was never measured may
+    be predicted too large or too small alike."""
     known = [mean_of_tables(entries, tau)[:2] for entries in of_family(found, quantity).values() if is_known(entries)]
     logs = [-0.5 * sum(math.log(value ** 2 + v) + mean ** 2 / (value ** 2 + v) for mean, v in known) for value in GRID]
     weights = [math.exp(value - max(logs)) for value in logs]
@@ -288,8 +289,8 @@ def variance_of_kinds(found, quantity, tau):
 
 
 def known_kind(key, entries, found):
-    """A few tables' mean is that of the kind and that of the tables: of it the share that is the kind's (the best linear
-    prediction), for the user's cluster is none of these tables."""
+    """The mean error of a few tables is partly the kind's and partly these tables' own. The user's cluster is none of
+    them, so only the kind's share is expected there (the best linear prediction)."""
     tau = between(found, key[2])
     mean, variance_of_mean, variance = mean_of_tables(entries, tau)
     of_kinds = variance_of_kinds(found, key[2], tau)

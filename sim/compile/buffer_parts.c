@@ -23,9 +23,10 @@ bool sim_is_of_sorted_rows(const struct sim_assigner *a, const struct sim_shape 
 static double times_of_rows(const struct sim_assigner *a, const struct sim_shape *shape)
 {
     double devices = 1;
+    if (!sim_is_of_sorted_rows(a, shape)) return 1;
     for (int d = 0; d < shape->rank; d++)
         if (shape->dims[d] == MODEL_EXPERTS) devices = (double)topo_axes_product(a->options->mesh, shape->spec[d]);
-    return sim_is_of_sorted_rows(a, shape) ? fmin(devices, a->options->most_row_times) : 1;
+    return fmin(devices, a->options->most_row_times);
 }
 
 static double shape_bytes(const struct sim_assigner *a, const struct sim_shape *shape, double element_bytes)

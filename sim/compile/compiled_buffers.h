@@ -19,8 +19,8 @@ struct sim_buffer {
     int value;      /* the value, or the original of a copy; -1: an array that is no value of the program */
 };
 
-/* The buffer of a value with one, whose life is the same under any order, in haste or not. What is summed over devices
- * has two: as it is laid out, and as it is estimated. */
+/* The buffer of a value that has only one, with the same lifetime under any order, in haste or not. A value that is
+ * summed over devices has two: as it is laid out, and as the scheduler estimates it. */
 struct sim_settled {
     bool can_be, is_summed, is[2];
     struct sim_buffer buffers[2];

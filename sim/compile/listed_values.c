@@ -90,9 +90,7 @@ void sim_list_values(struct sim_assigner *a)
     for (int v = 0; v < count; v++) {
         a->is_array[v] = is_array(a, v);
         if (!may_wait(a, v) && !sim_is_gathered(a, v) && !a->is_array[v]) continue;
-        struct sim_settled *settled = &a->settled[a->listed_count];
-        settled->can_be = can_be_settled(a, v), settled->is_summed = is_summed(a, v);
-        settled->is[0] = settled->is[1] = false;
+        a->settled[a->listed_count] = (struct sim_settled){.can_be = can_be_settled(a, v), .is_summed = is_summed(a, v)};
         a->values[a->listed_count++] = v;
     }
 }
