@@ -54,9 +54,9 @@ static void check(struct base_arena *arena, const char *text, size_t length)
 {
     struct topo_topology topology, again;
     struct base_error error = {0};
-    /* A document is read from a file; other files than that one are none of the fuzzer's business. */
+    /* A document is read from a file; other files than that one are none of the fuzzer's business, nor are options. */
     const char *name = *text == '{' ? base_print(arena, "@%s", fuzz_file(text, length)) : text;
-    if (*text == '@') return;
+    if (*text == '@' || *text == '-') return;
     if (topo_parse(arena, name, &topology, &error) != BASE_OK) {
         FUZZ_CHECK(error.status == BASE_INPUT && *error.text);
         return;
