@@ -78,17 +78,36 @@ static enum base_status read_lengths(struct base_arena *arena, const char *given
     return BASE_OK;
 }
 
-/* A command line that has no plan's file has to say these itself. */
-static enum base_status check_given(const struct base_arguments *arguments, const struct sim_plan_text *plan,
-                                    struct base_error *error)
+/* One that is wrong is told before options that are missing. */
+static enum base_status check_topology(struct base_arena *arena, const struct base_arguments *arguments,
+                                       const struct sim_plan_text *plan, struct base_error *error)
 {
+    struct topo_topology ignored;
+    const char *given = plan->values[SIM_TOPOLOGY];
+    if (!given || strchr(given, ';') || topo_parse(arena, given, &ignored, error) == BASE_OK) return BASE_OK;
+    commands_blame_option(arguments, error);
+    return error->status;
+}
+
+/* Options that a command line without a plan's file needs, all that are missing in one message. */
+static enum base_status check_given(struct base_arena *arena, const struct base_arguments *arguments,
+                                    const struct sim_plan_text *plan, struct base_error *error)
+{
+    const char *missing[SIM_KEY_COUNT];
+    struct base_text names = {.arena = arena}, examples = {.arena = arena};
+    int count = 0;
     for (int key = 0; key < SIM_KEY_COUNT && !arguments->positional_count; key++) {
         const struct sim_plan_key *row = &sim_plan_keys[key];
-        if (row->example && !plan->values[key])
-            return base_fail(error, BASE_USAGE, "%s is missing, as in %s %s; or a plan's file", row->option.name,
-                             row->option.name, row->example);
+        if (!row->example || plan->values[key]) continue;
+        missing[count++] = row->option.name;
+        base_putf(&examples, "%s%s %s", count > 1 ? ", " : "", row->option.name, row->example);
     }
-    return BASE_OK;
+    if (!count) return BASE_OK;
+    BASE_TRY(check_topology(arena, arguments, plan, error));
+    for (int i = 0; i < count; i++)
+        base_putf(&names, "%s%s", !i ? "" : i == count - 1 ? " and " : ", ", missing[i]);
+    return base_fail(error, BASE_USAGE, "%s %s missing, as in %s; or a plan's file", names.data,
+                     count > 1 ? "are" : "is", examples.data);
 }
 
 static enum base_status take_option(struct commands_context *context, const struct base_arguments *arguments,
@@ -162,7 +181,7 @@ enum base_status commands_plan_text(struct commands_context *context, const stru
                                     const char *lengths_default, struct sim_plan_text *plan, struct base_error *error)
 {
     BASE_TRY(commands_plan_given(context, arguments, lengths_default, plan, error));
-    return check_given(arguments, plan, error);
+    return check_given(context->arena, arguments, plan, error);
 }
 
 /* The option whose value a message is about: "batch_size: …" is --batch-size's, if given. *rest is the text after the
