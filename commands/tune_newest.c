@@ -156,6 +156,7 @@ enum base_status commands_tune_search(struct commands_context *context, const st
         if (!i) first = *out;
         next.looked = NULL; /* each plan was looked at before */
         next.pareto = options->pareto && one_each;
+        if (options->time_limit_s > 0 && (next.time_limit_s -= out->wall_s) <= 0) break; /* of all searches together */
         if (!widen(options, out, found, &asked, &next)) break;
     }
     const bool had_less = next.headroom_frac > options->headroom_frac;

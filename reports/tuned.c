@@ -135,8 +135,8 @@ static void put_lines(const struct reports_tuned *r, const struct tuner_found *p
     }
 }
 
-/* The newest compiler's verdict on plans searched for that of the software's date. */
-static void put_newest(const struct reports_tuned *r, struct base_text *out)
+/* The verdict on plans that were found: the newest compiler's, where the search uses that of the software's date. */
+static void put_left_out(const struct reports_tuned *r, struct base_text *out)
 {
     const struct tuner_result *result = r->result;
     if (result->plan_count && result->newest_peak_bytes > 0)
@@ -148,7 +148,7 @@ static void put_newest(const struct reports_tuned *r, struct base_text *out)
     base_putf(out, "%s left out, since %s: %lld; the best of these: ",
               result->plan_count ? "Plans"
               : newest           ? "No plan found fits with the newest compiler. Plans"
-                                 : "No plan found likely fits. Plans",
+                                 : "No plan that was found is likely to fit. Plans",
               newest ? "it refuses them" : "they probably do not fit", (long long)result->refused_count);
     base_putf(out, "%s, which needs %s\n", result->refused_words, base_bytes(result->refused_peak_bytes));
 }
@@ -230,8 +230,9 @@ static void put_proof(const struct reports_tuned *r, struct base_text *out)
 {
     const struct tuner_result *result = r->result;
     if (result->unasked)
-        base_putf(out, "Not proven: only %s that were found were checked against the newest compiler.\n",
-                  result->plan_count ? "the fastest plans" : "plans");
+        base_putf(out, "Not proven: only %s that were found were checked %s.\n",
+                  result->plan_count ? "the fastest plans" : "plans",
+                  r->space->by_software ? "against the newest compiler" : "for how likely they fit");
     else if (!result->proven_optimal && result->proven_within_frac < 1 && result->plan_count)
         base_putf(out, "Proven within %.3g %%: no plan of the space is better by more.\n", 100 * result->gap_frac);
     else if (result->proven_optimal && result->plan_count)
@@ -406,7 +407,7 @@ void reports_tuned_text(const struct reports_tuned *r, struct base_text *out)
     }
     if (r->result->plan_count) put_table(r, out);
     if (r->result->plan_count) base_putf(out, "Reproduce the best: %s\n", r->plans[0].again);
-    put_newest(r, out);
+    put_left_out(r, out);
     if (r->result->tight_count) put_tight(r, out);
     reports_uncertain_text(r, out);
     if (r->result->front) put_front(r, out);
