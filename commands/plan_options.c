@@ -104,8 +104,7 @@ static enum base_status check_given(struct base_arena *arena, const struct base_
     }
     if (!count) return BASE_OK;
     BASE_TRY(check_topology(arena, arguments, plan, error));
-    for (int i = 0; i < count; i++)
-        base_putf(&names, "%s%s", !i ? "" : i == count - 1 ? " and " : ", ", missing[i]);
+    for (int i = 0; i < count; i++) base_putf(&names, "%s%s", !i ? "" : i == count - 1 ? " and " : ", ", missing[i]);
     return base_fail(error, BASE_USAGE, "%s %s missing, as in %s; or a plan's file", names.data,
                      count > 1 ? "are" : "is", examples.data);
 }

@@ -55,8 +55,8 @@ enum base_status commands_tune_detail_ranked(const struct commands_tune_asked *a
                                              const struct tuner_result *result, const struct reports_prediction **out,
                                              struct base_error *error);
 
-/* tune_newest.c: a search. Plans on TPUs that the newest compiler refuses are dropped and counted, and the search goes
- * on, over the request's space built again. */
+/* tune_search.c: a search. Plans that do not likely fit, on TPUs also those that the newest compiler refuses, are
+ * dropped and counted, and the search goes on, over the request's space built again. */
 enum base_status commands_tune_search(struct commands_context *context, const struct tuner_request *request,
                                       struct tuner_space *space, const struct tuner_options *options,
                                       struct tuner_result *out, struct base_error *error);

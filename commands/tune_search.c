@@ -1,6 +1,6 @@
-/* Checks what a search found as `predict` has it: a plan that it would not call likely to fit is none. On TPUs also
- * with the newest compiler: the bounds of a search hold for the compiler of the software's date, and a run today uses
- * another one, which may need more memory. */
+/* A search whose plans are checked as `predict` has them: those that it would not call likely to fit are left out. On
+ * TPUs they are also checked with the newest compiler: the bounds of a search hold for the compiler of the software's
+ * date, and a run today uses another one, which may need more memory. */
 #include "commands/plan_report.h"
 #include "commands/tune.h"
 
@@ -40,14 +40,9 @@ static enum base_status look_twice(struct commands_context *context, const struc
     return look_at(context, headroom_frac, l, error);
 }
 
-/* Plans that are left out: the largest relative lack of memory among them. */
-struct asked {
-    double lacking_frac;
-};
-
-/* Leaves those plans that likely fit, with the headroom. */
+/* Leaves those plans that likely fit, with the headroom. lacking_frac: set to what the best of the others lacks. */
 static enum base_status leave_taken(struct commands_context *context, const struct tuner_space *space,
-                                    double headroom_frac, struct tuner_result *result, struct asked *asked,
+                                    double headroom_frac, struct tuner_result *result, double *lacking_frac,
                                     struct base_error *error)
 {
     int kept = 0;
@@ -64,7 +59,7 @@ static enum base_status leave_taken(struct commands_context *context, const stru
             result->refused_words = words.data;
             result->refused_text = l.text;
             result->refused_peak_bytes = (double)l.prediction.memory.peak_bytes;
-            asked->lacking_frac = fmax(l.lacking_frac, 0.01);
+            *lacking_frac = fmax(l.lacking_frac, 0.01);
         }
     }
     result->plan_count = kept;
@@ -88,14 +83,14 @@ static enum base_status ask_of_nearest(struct commands_context *context, const s
 /* The next search asks for more plans or, if there are no more and none is accepted, for plans with more headroom, by
  * the refused plans' lack. false: none is left. */
 static bool widen(const struct tuner_options *options, const struct tuner_result *result, int found,
-                  const struct asked *asked, struct tuner_options *next)
+                  double lacking_frac, struct tuner_options *next)
 {
     enum { MOST_ASKED = 256, TIMES = 4 };
     static const double most_headroom_frac = 0.5;
     if (result->plan_count >= options->top || !result->refused_count) return false;
     if (found >= next->top && next->top < MOST_ASKED) return next->top *= TIMES, true;
-    if (result->plan_count || next->headroom_frac + asked->lacking_frac > most_headroom_frac) return false;
-    next->headroom_frac += asked->lacking_frac;
+    if (result->plan_count || next->headroom_frac + lacking_frac > most_headroom_frac) return false;
+    next->headroom_frac += lacking_frac;
     return true;
 }
 
@@ -143,7 +138,7 @@ enum base_status commands_tune_search(struct commands_context *context, const st
 {
     enum { MOST_SEARCHES = 8 };
     struct tuner_options next = *options;
-    struct asked asked = {0};
+    double lacking_frac = 0;
     struct tuner_result first; /* with the refused best plan and front for the answer */
     const bool one_each = space->search_rules || space->saved.value, has_stages = space->stages != NULL;
     for (int i = 0; i < MOST_SEARCHES; i++) {
@@ -152,12 +147,12 @@ enum base_status commands_tune_search(struct commands_context *context, const st
         BASE_TRY(search_once(space, &next, out, error));
         if (model_infers(space->step)) return BASE_OK;
         const int found = out->plan_count;
-        BASE_TRY(leave_taken(context, space, options->headroom_frac, out, &asked, error));
+        BASE_TRY(leave_taken(context, space, options->headroom_frac, out, &lacking_frac, error));
         if (!i) first = *out;
         next.looked = NULL; /* each plan was looked at before */
         next.pareto = options->pareto && one_each;
         if (options->time_limit_s > 0 && (next.time_limit_s -= out->wall_s) <= 0) break; /* of all searches together */
-        if (!widen(options, out, found, &asked, &next)) break;
+        if (!widen(options, out, found, lacking_frac, &next)) break;
     }
     const bool had_less = next.headroom_frac > options->headroom_frac;
     /* A search of rules or of per-tensor remat extends its space; plans of another search are not in it. */
