@@ -1,33 +1,33 @@
-/* Lays out a device's arena statically: persistent tensors first, then transient ones, then the scratch of kernels.
+/* Assigns static offsets in a device's arena: persistent tensors, then transient ones, then kernel scratch.
  *
- * A value lives from the kernel that makes it to its last reader; one made outside a loop and read inside lives until
- * the loop ends. One made in a loop and read outside (saved for the backward pass, or a gradient for the updates) has a
- * slot per layer, from the first loop's start to the second one's end. Loop-carried values keep their place if
- * possible; an elementwise kernel or an all-reduce overwrites an operand whose life ends there. The largest values are
- * placed first, each at the lowest offset that is free during its life. */
+ * A value's live range goes from the kernel that computes it to its last reader. A value that a loop reads from outside
+ * lives until the loop ends. A value that leaves its loop (saved for the backward pass, or a gradient for the update)
+ * has one slot per layer. These slots live from the start of the first loop to the end of the second. Loop-carried
+ * values share one buffer where live ranges permit. An elementwise kernel or an all-reduce overwrites an operand that
+ * it reads last. The largest values are placed first, each at the lowest offset that is free during its live range. */
 #include "sim/compile/local_sizes.h"
 #include "sim/compile/passes.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* A place: values that share it are joined by `joined`. */
+/* A buffer. Values that share it are linked by `joined`. */
 struct place {
-    int joined;       /* the place that this one is part of, or itself */
-    int birth, death; /* operations */
+    int joined;       /* the buffer that this one was merged into, or itself */
+    int birth, death; /* indices of operations */
     int64_t slice_bytes, slices;
     int64_t offset_bytes;
     enum model_category category;
     bool used, stacked;
-    bool alone; /* a message: nothing else is ever there */
+    bool alone; /* a message: its bytes are never shared with another buffer */
 };
 
 struct mapper {
     struct base_arena *arena;
     const struct sim_sharded *s;
-    struct sim_local local; /* the same program, with its sizes */
-    struct place *places;   /* per value; that of its root counts */
-    int *tensor_value;      /* per persistent tensor: a value of it */
+    struct sim_local local; /* the same program and its sizes */
+    struct place *places;   /* per value; only the entry of a value's root counts */
+    int *tensor_value;      /* per persistent tensor: one of its values */
     struct sim_memory_map *out;
 };
 
@@ -38,17 +38,16 @@ static struct place *place_of(const struct mapper *l, int value)
     return &l->places[at];
 }
 
-/* ---- lives ---- */
+/* ---- live ranges ---- */
 
-/* The bracket of the outermost loop around `loop` that `home` is not in; `loop` is inside `home`, but not `home`
- * itself. */
+/* The bracket of the outermost loop around `loop` that does not contain `home`. `loop` must be nested in `home`. */
 static int loop_below(const struct sim_sharded *s, int home, int loop)
 {
     while (s->ops[loop].loop != home) loop = s->ops[loop].loop;
     return loop;
 }
 
-/* All of a kernel's operations run together, so an operand stays until the last of them. */
+/* A kernel's operations run together, so its operands live until its last operation. */
 static int time_of_use(const struct sim_sharded *s, int op)
 {
     int kernel = s->ops[op].kernel;
@@ -57,7 +56,7 @@ static int time_of_use(const struct sim_sharded *s, int op)
 
 static int time_of_definition(const struct sim_sharded *s, const struct sim_value *value)
 {
-    if (value->definition < 0) return value->loop; /* carried in by that loop */
+    if (value->definition < 0) return value->loop; /* the loop carries it in */
     int kernel = s->ops[value->definition].kernel;
     return s->ops[value->definition].kind == SIM_COMPUTE && kernel >= 0 ? s->kernels[kernel].op : value->definition;
 }
@@ -80,7 +79,7 @@ static void begin_lives(struct mapper *l)
     }
 }
 
-/* The value is read at an operation of a loop that its own loop does not enclose: one instance a layer is kept. */
+/* A loop that the value's own loop does not enclose reads the value. One instance per layer is kept. */
 static void keep_stacked(struct mapper *l, struct place *place, int home, int reader_loop, int at)
 {
     const struct sim_sharded *s = l->s;
@@ -115,7 +114,7 @@ static void extend_life(struct mapper *l, int value, int op)
     if (death > place->death) place->death = death;
 }
 
-/* A started collective keeps its operand and its result until its wait. */
+/* An asynchronous collective keeps operand and result allocated until its wait. */
 static void keep_until_done(struct mapper *l, const struct sim_op *op)
 {
     const bool in_place = sim_sums_in_place(l->s, op);
@@ -132,7 +131,7 @@ static void extend_lives(struct mapper *l)
         for (int j = 0; j < s->ops[i].input_count; j++) extend_life(l, s->ops[i].inputs[j], i);
         if (s->ops[i].kind == SIM_COMMUNICATE && s->ops[i].done) keep_until_done(l, &s->ops[i]);
     }
-    /* Loop-carried values are written again at the end of each iteration. */
+    /* The end of each iteration writes loop-carried values again. */
     for (int i = 0; i < s->op_count; i++)
         for (int j = 0; s->ops[i].kind == SIM_LOOP_BEGIN && j < s->ops[i].output_count; j++) {
             struct place *place = place_of(l, s->ops[i].outputs[j]);
@@ -156,7 +155,7 @@ static void join(struct mapper *l, struct place *to, struct place *from)
     if (from->category != MODEL_TEMPORARY) to->category = from->category;
 }
 
-/* The last operation at which the value, under any of its names, is read. */
+/* The last operation that reads the value or one of its aliases. */
 static int last_read(const struct sim_sharded *s, int value)
 {
     int root = sim_root(s, value), last = -1;
@@ -168,7 +167,7 @@ static int last_read(const struct sim_sharded *s, int value)
     return last;
 }
 
-/* A loop's carried value in, out and result share one place with its initial value, where lifetimes permit. */
+/* Merges a loop-carried value's input, output and result with its initial value, where live ranges permit. */
 static void join_carries(struct mapper *l)
 {
     const struct sim_sharded *s = l->s;
@@ -198,8 +197,8 @@ static bool reads_later(const struct sim_sharded *s, int kernel, int after, int 
     return false;
 }
 
-/* True if the operand may be overwritten: its life ends here, no later operation of the kernel reads it, and all
- * readers are elementwise. */
+/* True if the operation may overwrite the operand. Its live range must end here, no later operation of the kernel may
+ * read it, and all its readers must be elementwise. */
 static bool can_overwrite(const struct mapper *l, const struct sim_op *op, int at, int input)
 {
     const struct sim_sharded *s = l->s;
@@ -234,7 +233,7 @@ static void join_in_place(struct mapper *l)
     }
 }
 
-/* ---- placing ---- */
+/* ---- offsets ---- */
 
 static int larger_first(const void *a, const void *b)
 {
@@ -245,7 +244,7 @@ static int larger_first(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* placed is sorted by offset. The lowest gap among those alive at the same time that takes the bytes. */
+/* Finds the lowest gap that takes the bytes, among buffers alive at the same time. placed is sorted by offset. */
 static int64_t find_gap(struct place *const *placed, int count, const struct place *place)
 {
     int64_t offset_bytes = 0, bytes = place->slice_bytes * place->slices;
@@ -281,7 +280,7 @@ static int64_t put_places(struct mapper *l, int64_t start_bytes, struct place **
     return top_bytes;
 }
 
-/* The moment with the most live bytes, and these bytes; gaps between them count as temporary. */
+/* Finds the operation with the most live bytes. Gaps between buffers count as temporaries. */
 static void find_peak(struct mapper *l, struct place *const *places, int count, int64_t region_bytes)
 {
     struct sim_memory_map *out = l->out;
@@ -329,7 +328,7 @@ static int64_t put_persistent(struct mapper *l)
     return at_bytes;
 }
 
-/* ---- all of it ---- */
+/* ---- the whole map ---- */
 
 static enum sim_lifetime lifetime_of(const struct sim_pass_bounds *b, const struct place *place)
 {
@@ -349,7 +348,7 @@ static int collect(struct mapper *l, struct place **sorted)
     return count;
 }
 
-/* Places of one lifetime, to the front. */
+/* Moves the buffers of one lifetime to the front. */
 static int collect_of(struct mapper *l, const struct sim_pass_bounds *bounds, enum sim_lifetime lifetime,
                       struct place **sorted)
 {
@@ -404,7 +403,7 @@ void sim_memory_map_build(struct base_arena *arena, const struct sim_sharded *sh
     publish(&l);
 }
 
-/* ---- a piece of a pipeline ---- */
+/* ---- a stage chunk's map ---- */
 
 static void put_lifetime(struct mapper *l, const struct sim_pass_bounds *bounds, enum sim_lifetime lifetime,
                          struct sim_piece_map *out)

@@ -1,6 +1,5 @@
 /* Bytes of an array in XLA:TPU's tiled layout, and the choice of its two minor dimensions. Arguments and results follow
- * the compiler's answers for each shape (1,000 shapes on each of seven generations; libtpu 0.0.42), temporaries its
- * dumps. */
+ * the compiler's own sizes (1,000 shapes on each of seven generations; libtpu 0.0.42). Temporaries follow its dumps. */
 #include "sim/compile/passes.h"
 
 #include <math.h>
@@ -11,7 +10,7 @@ static double round_up(double count, double tile)
     return tiles * tile;
 }
 
-/* Rank 1: tiles of 128, 256, 512 or 1024. */
+/* Rank 1 has tiles of 128, 256, 512 or 1024 elements. */
 static double round_up_alone(double count, int least_rows)
 {
     double tile = SIM_LANES * least_rows;
@@ -19,7 +18,7 @@ static double round_up_alone(double count, int least_rows)
     return round_up(count, tile);
 }
 
-/* A tile of fewer rows holds 1, 2 or 4 of them. */
+/* A tile with fewer than 8 rows has 1, 2 or 4. */
 static double round_up_rows(double rows, int least_rows)
 {
     double tile = least_rows;
@@ -27,8 +26,7 @@ static double round_up_rows(double rows, int least_rows)
     return round_up(rows, tile);
 }
 
-/* The two dimensions of a tile: the array's minor ones, except heads and a batch's rows; lanes get the one with less
- * padding. */
+/* Chooses the two tiled dimensions: the minor ones, except heads and batch. Lanes get the one with less padding. */
 static void choose_tile(const double *extents, int rank, const unsigned char *dims, int *lanes, int *sublanes)
 {
     int chosen[2] = {rank - 1, -1};
@@ -59,7 +57,7 @@ double sim_tiled_bytes(const double *extents, int rank, const unsigned char *dim
     return bytes;
 }
 
-/* The least padding over all orders of the dimensions. */
+/* The least padding over all dimension orders. */
 static double least_waste(const double *extents, int rank, int tile_rows)
 {
     double least = INFINITY;

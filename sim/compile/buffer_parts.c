@@ -1,4 +1,4 @@
-/* Shared by the files that assign buffers: tiled bytes of a value, loops over layers, the list of buffers. */
+/* Helpers for buffer assignment: tiled bytes of a value, loops over layers, the buffer list. */
 #include "sim/compile/compiled_buffers.h"
 
 #include <math.h>
@@ -17,9 +17,9 @@ bool sim_is_of_sorted_rows(const struct sim_assigner *a, const struct sim_shape 
     return false;
 }
 
-/* How many times the mean load an array of experts' rows has room for: where devices have experts of their own, all
- * rows of these devices may come to one, but no row to more experts than it chooses (MaxText's base.yml,
- * ragged_buffer_factor -1; dumps of Mixtral 8x7B and Qwen 3 30B A3B by libtpu 0.0.42.1). */
+/* Capacity of an array of expert rows, as a multiple of the mean load. With expert parallelism, all rows of the group
+ * may go to one device. But no row goes to more experts than it selects (MaxText's base.yml, ragged_buffer_factor -1;
+ * dumps of Mixtral 8x7B and Qwen 3 30B A3B by libtpu 0.0.42.1). */
 static double times_of_rows(const struct sim_assigner *a, const struct sim_shape *shape)
 {
     double devices = 1;
@@ -36,7 +36,7 @@ static double shape_bytes(const struct sim_assigner *a, const struct sim_shape *
     return times_of_rows(a, shape) * sim_tiled_bytes(extents, shape->rank, shape->dims, element_bytes);
 }
 
-/* One-hot rows are a comparison until a product reads them: a gather of them moves bytes of 0 or 1. */
+/* One-hot rows stay a fused comparison until a contraction reads them. A gather moves them as bytes of 0 or 1. */
 double sim_value_bytes(const struct sim_assigner *a, const struct sim_value *value)
 {
     const int64_t element_bytes = a->is_one_hot[value->tensor] ? 1 : model_dtype_bytes(value->dtype);
@@ -59,7 +59,7 @@ double sim_bytes_of_one_head(const struct sim_assigner *a, const struct sim_valu
     return sim_tiled_bytes(extents, shape->rank, shape->dims, (double)model_dtype_bytes(value->dtype));
 }
 
-/* Before sums over devices. */
+/* The partial sum before the all-reduces of a value. */
 static int summed_value(const struct sim_assigner *a, int value)
 {
     int made = a->s->values[value].definition;
@@ -68,7 +68,7 @@ static int summed_value(const struct sim_assigner *a, int value)
     return value;
 }
 
-/* A product of the backward pass with scores that are never written. */
+/* True for a backward product of attention scores that are never materialized. */
 static bool is_in_kernel(const struct sim_assigner *a, int made)
 {
     const struct sim_op *op = &a->s->ops[made];
@@ -83,8 +83,8 @@ static bool is_in_kernel(const struct sim_assigner *a, int made)
     return false;
 }
 
-/* An attention kernel's backward pass sums the gradients of keys and values over the heads that share them: it writes
- * arrays of the sum's shape. */
+/* With grouped-query attention, the backward kernel sums gradients of keys and values over the heads that share them.
+ * It writes arrays of the summed shape. */
 int sim_array_shape(const struct sim_assigner *a, int value)
 {
     const int first = summed_value(a, value), made = a->s->values[first].definition;
@@ -96,7 +96,7 @@ int sim_array_shape(const struct sim_assigner *a, int value)
     return a->s->values[value].shape;
 }
 
-/* A norm's float32 input is recomputed from the residual stream wherever it is read, if that is no other loop. */
+/* Readers recompute a norm's float32 input from the residual stream, except readers in another loop. */
 double sim_stacked_bytes(const struct sim_assigner *a, int value)
 {
     double *const known = &a->known_stacked_bytes[value];
@@ -108,7 +108,7 @@ double sim_stacked_bytes(const struct sim_assigner *a, int value)
     return *known;
 }
 
-/* Scanned layers are a dimension of one array, others are arrays of their own. */
+/* Scanned layers share one array with a layer dimension. Other layers have separate arrays. */
 static double argument_bytes(const struct sim_assigner *a, const struct sim_shape *shape)
 {
     double extents[MODEL_MAX_RANK + 1], layers = (double)a->options->sizes[shape->layers];

@@ -1,6 +1,6 @@
-/* Compiler passes on collectives: all-reduces that are postponed, become reduce-scatters, or reduce fewer values. Each
- * pass is a function from program to program; software.csv names the passes of a software's compiler, and passes.csv
- * describes them with their dates. */
+/* Passes on collectives. They postpone all-reduces, turn them into reduce-scatters, or reduce fewer values. Each pass
+ * is a function from program to program. software.csv lists the passes of each software's compiler; passes.csv
+ * describes and dates them. */
 #include "sim/compile/passes.h"
 #include "sim/compile/rewriting.h"
 
@@ -15,7 +15,7 @@ static bool is_sharded(const struct sim_value *value, unsigned axes)
 
 /* ---- hoist_gradient_all_reduce ---- */
 
-/* An operation that commutes with a sum over devices. */
+/* True for an operation that commutes with a sum over devices. */
 static bool is_linear(const struct sim_op *op)
 {
     if (op->kind != SIM_COMPUTE) return false;
@@ -23,7 +23,7 @@ static bool is_linear(const struct sim_op *op)
     return renames || (op->op->kind == MODEL_MAP && model_function_is(op->op->function, MODEL_IS_LINEAR));
 }
 
-/* The axes of a sum that may as well be taken later; 0: the value is none. */
+/* The axes of an all-reduce that can be postponed past this value; 0 if none can. */
 static unsigned may_wait(const struct sim_rewriting *r, int value)
 {
     const struct sim_sharded *s = r->s;
@@ -37,14 +37,14 @@ static unsigned may_wait(const struct sim_rewriting *r, int value)
     return axes;
 }
 
-/* The dtype of such a sum. */
+/* The dtype of that all-reduce. */
 static enum model_dtype summed_dtype(const struct sim_rewriting *r, int value)
 {
     while (sim_all_reduce_of(r, value, 0) < 0) value = r->s->ops[r->s->values[value].definition].inputs[0];
     return r->s->values[value].dtype;
 }
 
-/* Removes the all-reduces of a value, which becomes a partial sum. Returns the replacement. */
+/* Removes the all-reduces that compute a value, so that it becomes a partial sum. Returns the replacement. */
 static int make_wait(struct sim_rewriting *r, int value, unsigned axes)
 {
     struct sim_sharded *s = r->s;
@@ -72,13 +72,13 @@ bool sim_reads(const struct sim_op *op, int value)
     return false;
 }
 
-/* The axes of two shardings of a dimension: as the one has them that has all. */
+/* The union of two shardings of a dimension, in the order of the one that contains the other. */
 static sim_order with_both(sim_order has, sim_order other)
 {
     return has & ~other & SIM_ALL_AXES ? sim_join(has, other) : other;
 }
 
-/* An update runs in the sharding of its most sharded array (ZeRO's state). Replicated arrays are read in slices. */
+/* An update runs in the sharding of its most sharded array (ZeRO's state). Replicated arrays are sliced. */
 static void spec_of_update(const struct sim_sharded *s, const struct sim_op *op, int accumulator,
                            sim_order spec[MODEL_MAX_RANK])
 {
@@ -93,7 +93,7 @@ static void spec_of_update(const struct sim_sharded *s, const struct sim_op *op,
     }
 }
 
-/* The same value, sharded like that. */
+/* Gives a value another sharding. */
 static void shard_value(struct sim_rewriting *r, int value, const sim_order spec[MODEL_MAX_RANK])
 {
     struct sim_value *v = &r->s->values[value];
@@ -111,8 +111,8 @@ static int summand(struct sim_rewriting *r, int before, int accumulator, enum mo
     return sim_rewriting_insert_cast(r, before, s->ops[before].op, accumulator, dtype);
 }
 
-/* Reduces an accumulator after the loop that fills it: once in each loop that reads it, before the first read. Each
- * device keeps the part that its update needs. */
+/* Reduces an accumulator after the loop that fills it: once per reading loop, before the first read. Each device keeps
+ * the shard that its update needs. */
 static void sum_accumulator(struct sim_rewriting *r, int accumulator, int filled, enum model_dtype dtype)
 {
     struct sim_sharded *s = r->s;
@@ -133,11 +133,11 @@ static void sum_accumulator(struct sim_rewriting *r, int accumulator, int filled
     }
 }
 
-/* Reduces an accumulator once after the loop that fills it, at its first read. Each device keeps the part that its
- * update needs; later readers read that part. */
+/* Reduces an accumulator once after the loop that fills it, at its first read. Each device keeps the shard that its
+ * update needs. Later readers read that shard. */
 static void sum_at_boundary(struct sim_rewriting *r, int accumulator, int filled, enum model_dtype dtype)
 {
-    (void)dtype; /* reductions at a boundary are of the accumulator itself */
+    (void)dtype; /* a reduction at a boundary keeps the accumulator's own dtype */
     struct sim_sharded *s = r->s;
     sim_order spec[MODEL_MAX_RANK] = {0}, needed[MODEL_MAX_RANK];
     const int first = s->ops[filled].match + 1, last = r->users[accumulator];
@@ -164,14 +164,14 @@ static void sum_at_boundary(struct sim_rewriting *r, int accumulator, int filled
     }
 }
 
-/* True if the last reader of an unchanged value is after the loop. */
+/* True if the last reader of an unchanged value follows the loop. */
 static bool is_read_behind(const struct sim_rewriting *r, int value, int loop)
 {
     return r->use_counts[value] && r->users[value] > r->s->ops[loop].match;
 }
 
-/* The pass accumulates into a new buffer inside the loop, keeps the program's accumulator, and adds the reduced sum to
- * it after the loop. So two buffers are alive. */
+/* The pass accumulates into a new buffer inside the loop, and adds its reduced sum to the program's accumulator after
+ * the loop. So two buffers are live. */
 static void hold_twin(struct sim_rewriting *r, int accumulator)
 {
     struct sim_sharded *s = r->s;
@@ -180,7 +180,7 @@ static void hold_twin(struct sim_rewriting *r, int accumulator)
              s->values[accumulator].tensor);
 }
 
-/* The accumulators of a stack's layers are one array: it waits as a whole, or not at all. */
+/* The accumulators of a stack's layers are one array, so all of them are postponed or none. */
 static bool waits_everywhere(const struct sim_rewriting *r, int accumulator, unsigned axes)
 {
     for (int i = 0; i < r->s->op_count; i++) {
@@ -194,10 +194,10 @@ static bool waits_everywhere(const struct sim_rewriting *r, int accumulator, uns
 
 enum twin { WITHOUT_TWIN, WITH_TWIN };
 
-/* Operations that a pass leaves in the loop. */
+/* Operations that a pass does not move out of the loop. */
 struct stays {
-    bool in_layers; /* of a layer within it */
-    bool added_up;  /* sums that are added up */
+    bool in_layers; /* of layers in a nested loop */
+    bool added_up;  /* sums that are accumulated */
 };
 
 static bool is_added_up(const struct sim_rewriting *r, int value)
@@ -211,7 +211,7 @@ static bool is_added_up(const struct sim_rewriting *r, int value)
 
 enum sum_dtype { DTYPE_OF_ACCUMULATOR, DTYPE_OF_SUM };
 
-/* The sum behind the loop is of the accumulator's dtype, or of that which it had inside. */
+/* The sum after the loop has the accumulator's dtype, or the dtype that it had inside. */
 static void hoist(struct base_arena *arena, struct sim_sharded *s, enum twin twin, struct stays stays,
                   enum sum_dtype sum_dtype,
                   void (*sum)(struct sim_rewriting *r, int accumulator, int filled, enum model_dtype dtype))
@@ -224,7 +224,7 @@ static void hoist(struct base_arena *arena, struct sim_sharded *s, enum twin twi
         if (loop < 0 || s->ops[loop].trips != MODEL_MICROBATCHES) continue;
         if ((stays.in_layers && op->loop != loop) || (stays.added_up && is_added_up(&r, op->inputs[1]))) continue;
         int accumulator = op->inputs[0];
-        bool again = s->values[accumulator].partial; /* another layer has decided */
+        bool again = s->values[accumulator].partial; /* an earlier layer has made it a partial sum already */
         unsigned axes = again ? s->values[accumulator].partial : may_wait(&r, op->inputs[1]);
         if (!again && (!axes || is_sharded(&s->values[accumulator], axes) || !waits_everywhere(&r, accumulator, axes) ||
                        !is_read_behind(&r, accumulator, loop)))
@@ -260,7 +260,7 @@ void sim_rewrite_gradient_accumulation(struct base_arena *arena, const struct si
     hoist(arena, s, WITHOUT_TWIN, (struct stays){false, false}, DTYPE_OF_ACCUMULATOR, sum_accumulator);
 }
 
-/* Squares of all gradients are added up on each device first: of the sums of single ones, those in loops go. */
+/* Adds up the squares of all gradients on each device first. All-reduces of single norms inside loops are removed. */
 static void sum_norm_once(struct base_arena *arena, struct sim_sharded *s)
 {
     struct sim_rewriting r = sim_rewriting_begin(arena, s);
@@ -286,8 +286,8 @@ void sim_reduce_at_boundary(struct base_arena *arena, const struct sim_compiler 
 
 /* ---- create_reduce_scatters ---- */
 
-/* Shards an operand such that its pass-through operation gives the wanted sharding; false if a sharded dimension is
- * split or joined on the way. */
+/* Shards an operand so that its pass-through operation produces the wanted sharding. Returns false if the operation
+ * splits or joins a sharded dimension. */
 static bool pull_back(const struct sim_sharded *s, const struct sim_op *op, const sim_order spec[MODEL_MAX_RANK],
                       sim_order before[MODEL_MAX_RANK])
 {
@@ -302,8 +302,8 @@ static bool pull_back(const struct sim_sharded *s, const struct sim_op *op, cons
     return true;
 }
 
-/* Shards a value whose only reader wants a slice, and its operands back to the all-reduce; false without changes if
- * there is none. */
+/* Shards a value that is only read as a slice, and its operands back to the all-reduce. Returns false, without changes,
+ * if there is no all-reduce. */
 static bool cut_back(struct sim_rewriting *r, int value, unsigned axes, const sim_order spec[MODEL_MAX_RANK])
 {
     struct sim_sharded *s = r->s;
@@ -328,7 +328,7 @@ static bool cut_back(struct sim_rewriting *r, int value, unsigned axes, const si
     return true;
 }
 
-/* The axes that one sharding has more than another. */
+/* The axes of the first sharding that the second one lacks. */
 static unsigned more_axes(const sim_order *spec, const sim_order *wider)
 {
     unsigned axes = 0;
@@ -336,7 +336,7 @@ static unsigned more_axes(const sim_order *spec, const sim_order *wider)
     return axes;
 }
 
-/* An update of ZeRO's state reads a slice of a gradient that was reduced whole: only the slice is reduced. */
+/* An update of ZeRO's state slices a gradient after a whole all-reduce. Only the slice is reduced. */
 static void slice_gradients(struct base_arena *arena, struct sim_sharded *s)
 {
     struct sim_rewriting r = sim_rewriting_begin(arena, s);
@@ -365,7 +365,7 @@ void sim_create_reduce_scatters(struct base_arena *arena, const struct sim_compi
     }
 }
 
-/* Sequence parallelism: of a sum of activations each device keeps its part of the length. */
+/* Sequence parallelism: each device keeps its part of the sequence of a sum of activations. */
 void sim_scatter_activations(struct base_arena *arena, const struct sim_compiler *compiler, struct sim_sharded *s)
 {
     for (int i = 0; i < s->op_count; i++) {
@@ -380,7 +380,7 @@ void sim_scatter_activations(struct base_arena *arena, const struct sim_compiler
 
 /* ---- reassociate_all_reduce ---- */
 
-/* The sum has the operands' sharding, its slice the result's. */
+/* The sum gets the operands' sharding, and the following slice the result's. */
 static int sum_later(struct sim_rewriting *r, int at, unsigned axes, const struct sim_value *operand)
 {
     struct sim_sharded *s = r->s;
@@ -414,7 +414,7 @@ static bool reassociate(struct sim_rewriting *r, int at)
     const struct sim_value *a = &s->values[s->ops[left].inputs[0]], *b = &s->values[s->ops[right].inputs[0]],
                            *out = &s->values[op->outputs[0]];
     if (!sim_same_spec(a, b) || a->dtype != b->dtype || a->partial != b->partial) return false;
-    /* A slice that one of the operands is not would leave each device the partial sums of another part. */
+    /* If an operand were sliced differently, devices would add partial sums of different slices. */
     if (!sim_same_spec(&s->values[op->inputs[0]], out) || !sim_same_spec(&s->values[op->inputs[1]], out)) return false;
     const unsigned axes = s->ops[left].axes;
     const unsigned char still_partial = a->partial;
@@ -430,7 +430,7 @@ static bool reassociate(struct sim_rewriting *r, int at)
     return true;
 }
 
-/* One sum at a time: the next may be a sum of this one. */
+/* Merges one pair at a time, since the next sum may use this one. */
 void sim_reassociate_all_reduce(struct base_arena *arena, const struct sim_compiler *compiler, struct sim_sharded *s)
 {
     (void)compiler;
@@ -439,6 +439,6 @@ void sim_reassociate_all_reduce(struct base_arena *arena, const struct sim_compi
         if (!reassociate(&r, i)) continue;
         sim_rewriting_apply(&r);
         r = sim_rewriting_begin(arena, s);
-        i -= 2; /* two all-reduces before it are gone */
+        i -= 2; /* two all-reduces before it were removed */
     }
 }

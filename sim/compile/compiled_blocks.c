@@ -1,12 +1,12 @@
-/* Blocks of layers as units of recomputation. Software that repeats layers of several kinds, as Gemma 2's pairs and
- * Gemma 3's sixes, wraps the block in its checkpoint: the input is saved once per block, and a whole block is
- * recomputed. Layers beyond whole blocks are outside the loop, where XLA merges recomputation with the forward pass:
- * they keep everything they read (dumps of MaxText by libtpu 0.0.42: 4 of 34 layers). */
+/* Recomputation by blocks of layers. Software that repeats several kinds of layers, as Gemma 2's pairs and Gemma 3's
+ * sixes, checkpoints a block: it saves one input per block and recomputes the whole block. Layers beyond whole blocks
+ * are outside the loop. There XLA merges recomputation with the forward pass, so these layers keep everything that they
+ * read (dumps of MaxText by libtpu 0.0.42: 4 of 34 layers). */
 #include "sim/compile/compiled_buffers.h"
 
 #include <math.h>
 
-/* Layers of a loop whose input is saved. */
+/* The number of layers of a loop whose input is saved. */
 static double remaining_layers(const struct sim_assigner *a, int loop)
 {
     return fmod(sim_layers_of(a, loop), a->options->block_layers);
@@ -18,7 +18,7 @@ double sim_saved_inputs(const struct sim_assigner *a, int loop)
     return floor(sim_layers_of(a, loop) / a->options->block_layers) + remaining_layers(a, loop);
 }
 
-/* A layer computes it again for gradients that come behind all that is computed again. */
+/* True if a layer recomputes the value for gradients that follow all recomputation. */
 static bool is_recomputed_for_gradients(const struct sim_assigner *a, int v)
 {
     const struct sim_value *value = &a->s->values[v];

@@ -1,12 +1,12 @@
-/* A step's memory as current XLA:TPU lays it out: its arrays, their tiled sizes and lifetimes. Mechanisms seen in the
- * compiler's dumps (libtpu 0.0.42):
- * - A loop over layers is a while loop. Each tensor that the backward loop reads is one stacked array of all layers,
- * whole from the first loop's start to the second one's end.
- * - Residuals that cross such loops cannot be fused away: all of jax's are arrays (residual_arrays).
+/* A step's buffers in current XLA:TPU: arrays, tiled sizes and live ranges. The compiler's dumps show these rules
+ * (libtpu 0.0.42):
+ * - A loop over layers is a while loop. A tensor that the backward loop reads is one stacked array of all layers. It is
+ *   allocated from the start of the first loop to the end of the second.
+ * - Residuals that cross such loops cannot be fused away, so all of jax's are arrays (residual_arrays).
  * - Casts of stacked weights are hoisted: a copy in the compute dtype lives through both loops.
  * - Gradients of stacked weights are stacked in their loop, in the weights' dtype.
- * - A result overwrites an operand of its shape whose life ends there, unless the operand is one of a fusion's several
- * results.
+ * - A result overwrites an operand of its shape that dies there, unless the operand is one of a fusion's several
+ *   results.
  * - The scheduler chooses among three orders by its own estimate (memory_schedules.c). */
 #include "sim/compile/compiled_buffers.h"
 
@@ -14,7 +14,7 @@
 
 /* ---- loops ---- */
 
-/* The operation after which a value of loop `home`, last used at `use`, can go. */
+/* The operation after which a value of loop `home`, last used at `use`, is freed. */
 static int release_point(const struct sim_assigner *a, int home, int use)
 {
     int loop = a->s->ops[use].kind == SIM_LOOP_END ? a->s->ops[use].match : a->s->ops[use].loop;
@@ -35,8 +35,8 @@ static enum model_category category_of(const struct sim_assigner *a, const struc
 
 /* ---- values ---- */
 
-/* The first instance of a tensor, in a loop over as many layers as that of a backward value, or outside loops as that
- * one: first layers that differ precede the loop. */
+/* The first instance of a tensor, in a loop with as many layers as the backward value's loop, or outside loops if that
+ * value is. Different first layers precede the loop. */
 static int first_made(const struct sim_assigner *a, int tensor, int beside)
 {
     const struct sim_sharded *s = a->s;
@@ -52,22 +52,22 @@ static int first_made(const struct sim_assigner *a, int tensor, int beside)
     return first;
 }
 
-/* In a loop's body, the list schedule makes weight gradients as soon as it can; only their gathered operands live
- * longer than their reads. */
+/* In a loop's body, the list schedule runs weight gradients as early as possible. Only their gathered operands outlive
+ * their reads. */
 static bool is_gathered_early(const struct sim_assigner *a, int value)
 {
     return a->options->scanned && a->schedule == SIM_LIST && !a->windowed[value] && sim_is_gathered(a, value) &&
            sim_is_over_layers(a, a->s->values[value].loop);
 }
 
-/* In unscanned layers, a gather for a weight gradient comes right before its product, unless gathers start early, as
- * those before overlapped sums do. */
+/* In unscanned layers, a gather for a weight gradient runs right before its product. Gathers that start early, as those
+ * before asynchronous sums do, are the exception. */
 static bool is_gathered_late(const struct sim_assigner *a, int value)
 {
     return !a->options->scanned && !a->options->async_gathers && !a->options->async_sums && sim_is_gathered(a, value);
 }
 
-/* Whether an operand of a weight gradient stands until the end of the backward pass. */
+/* True if an operand of a weight gradient stays live until the end of the backward pass. */
 static bool waits(const struct sim_assigner *a, int value)
 {
     if (a->windowed[value]) return !is_gathered_late(a, value);
@@ -78,7 +78,7 @@ static bool waits(const struct sim_assigner *a, int value)
     return at_once ? sim_is_gathered(a, value) : a->options->window_rows > 0;
 }
 
-/* A kernel overwrites only one of several operands that end with it. */
+/* If several operands die at a kernel, it overwrites only the first. */
 static int first_to_end(const struct sim_assigner *a, const struct sim_op *op, int shape, int at)
 {
     for (int j = 0; j < op->input_count; j++) {
@@ -89,9 +89,9 @@ static int first_to_end(const struct sim_assigner *a, const struct sim_op *op, i
     return -1;
 }
 
-/* An elementwise kernel overwrites an operand of its result's shape that ends with it. One of several results of a
- * fusion is excluded: XLA's heap simulator shares only with direct operands, and these come through a
- * get-tuple-element. */
+/* An elementwise kernel overwrites an operand of its result's shape that dies there. Operands that are one of a
+ * fusion's several results are excluded. They arrive through a get-tuple-element, and XLA's heap simulator shares
+ * buffers only with direct operands. */
 static bool is_overwritten(const struct sim_assigner *a, int v, int at)
 {
     const struct sim_value *value = &a->s->values[v];
@@ -106,7 +106,7 @@ static bool is_overwritten(const struct sim_assigner *a, int v, int at)
            first_to_end(a, op, value->shape, at) == v;
 }
 
-/* The products of the logits' gradient are as near to it as they are written down, wherever their sums are added to. */
+/* Products of the logits' gradient follow it in program order, wherever their sums are accumulated. */
 static int last_product(const struct sim_assigner *a, int v)
 {
     int last = a->s->values[v].definition;
@@ -118,9 +118,9 @@ static int last_product(const struct sim_assigner *a, int v)
 
 /* ---- operands of windowed weight gradients ---- */
 
-/* The last operation before the updates, or of the loop over microbatches that this one is in. Without overlapped sums
- * or a remat policy, products that unscanned layers leave to the end come right behind the last layer, before
- * activations are gathered for what it read first (a dump of T5X for v3 by libtpu 0.0.42.1). */
+/* The last operation before the updates, or of the enclosing loop over microbatches. Without asynchronous sums or a
+ * remat policy, unscanned layers' postponed products run right after the last layer. That is before activations are
+ * gathered for the layer's first product (a dump of T5X for v3 by libtpu 0.0.42.1). */
 static int backward_end(const struct sim_assigner *a, int loop)
 {
     if (loop >= 0) return a->s->ops[sim_outermost_loop(a, loop)].match - 1;
@@ -131,7 +131,7 @@ static int backward_end(const struct sim_assigner *a, int loop)
     return end;
 }
 
-/* From its first operation to its last, but while it is dropped. */
+/* Adds a buffer from its first to its last operation, without the gaps in which it is dropped. */
 static void add_pieces(struct sim_assigner *a, int v, int birth, int death, double bytes, enum model_category category)
 {
     if (a->until && a->until[v] > death) death = a->until[v];
@@ -142,8 +142,8 @@ static void add_pieces(struct sim_assigner *a, int v, int birth, int death, doub
     if (death >= birth) sim_add_buffer(a, birth, death, bytes, bytes, category);
 }
 
-/* What waits of the arrays of layers, in the first layers that are read backward; the others' are read in their turn.
- */
+/* Adds the layers' postponed operands in the first layers of the backward pass. Those of other layers are read in
+ * turn. */
 static void add_waiting(struct sim_assigner *a, int backward, int end, int last, double saved, double bytes,
                         enum model_category category)
 {
@@ -157,8 +157,8 @@ static void add_waiting(struct sim_assigner *a, int backward, int end, int last,
     if (from <= last) sim_add_buffer(a, from, last, left * bytes, left * bytes, category);
 }
 
-/* One array per layer, made in a loop over layers that the compiler unrolls, alive until the end of the backward pass.
- * Recomputed ones exist once per reader. */
+/* Adds one array per layer of an unrolled loop, live until the end of the backward pass. Recomputed arrays exist once
+ * per reader. */
 static void add_waiting_stack(struct sim_assigner *a, int loop, int made_at, double bytes, enum model_category category,
                               const struct sim_recomputed *recomputed)
 {
@@ -172,7 +172,7 @@ static void add_waiting_stack(struct sim_assigner *a, int loop, int made_at, dou
         sim_add_arrays(
             a, &(struct sim_layer_arrays){loop, made_at, user, a->s->ops[user].match - 1, first, hurried, bytes});
     a->of_arrays = true;
-    const double made = backward < 0 ? n - hurried : saved; /* at the end of the loop that makes them */
+    const double made = backward < 0 ? n - hurried : saved; /* at the end of the loop that computes them */
     sim_add_buffer(a, loop + 1, end, bytes, fmax(made, 1) * bytes, category);
     add_waiting(a, backward, end, last, backward < 0 ? n - hurried : saved, bytes, category);
     if (saved < n) {
@@ -184,7 +184,7 @@ static void add_waiting_stack(struct sim_assigner *a, int loop, int made_at, dou
     a->of_arrays = false;
 }
 
-/* The windowed products of a loop over scanned layers stay in its body, others come behind the backward pass. */
+/* Windowed einsums of a loop over scanned layers stay in its body. Others follow the backward pass. */
 static int last_window(const struct sim_assigner *a, int v, int made_in)
 {
     const int last = a->s->values[v].last_use, end = backward_end(a, made_in);
@@ -193,7 +193,7 @@ static int last_window(const struct sim_assigner *a, int v, int made_in)
     return sim_comes_of_loss(a, v) ? sim_logits_window_until(a, v, end) : end;
 }
 
-/* The gather is shared with the layer or its recomputation: it lives from its operand on. */
+/* The layer or its recomputation shares the gather, so it lives as long as its operand. */
 static void add_gathered_early(struct sim_assigner *a, int v)
 {
     const struct sim_sharded *s = a->s;
@@ -206,8 +206,8 @@ static void add_gathered_early(struct sim_assigner *a, int v)
     add_pieces(a, v, birth, value.last_use, sim_value_bytes(a, &value), category_of(a, &value, value.saved));
 }
 
-/* Such an operand is materialized, even if others recompute it in their fusions, and lives until the loops of all
- * windowed products. The forward pass's array is reused if there is one. */
+/* A windowed weight gradient's operand is materialized, even if other readers fuse it. It lives until the last windowed
+ * einsum. An array of the forward pass is reused if there is one. */
 static bool add_windowed(struct sim_assigner *a, int v)
 {
     const struct sim_sharded *s = a->s;
@@ -230,8 +230,8 @@ static bool add_windowed(struct sim_assigner *a, int v)
     return true;
 }
 
-/* The logits' gradient has no array: the float32 logits stand for it. If they are recomputed for the loss, it has one.
- */
+/* The logits' gradient has no array, since the float32 logits are kept for it. If the loss recomputes the logits, the
+ * gradient has an array. */
 static double gradient_alone_bytes(const struct sim_assigner *a, int v)
 {
     struct sim_value gradient = a->s->values[v];
@@ -239,8 +239,8 @@ static double gradient_alone_bytes(const struct sim_assigner *a, int v)
     return sim_value_bytes(a, &gradient);
 }
 
-/* A gradient with its own array coexists with the float32 logits while it is made, except in a loop over microbatches,
- * where the logits stand for it (a dump for TPU7x by libtpu 0.0.42.1). Returns its bytes. */
+/* A logits' gradient with its own array coexists with the float32 logits while it is computed. In a loop over
+ * microbatches only the logits are live (a dump for TPU7x by libtpu 0.0.42.1). Returns its bytes. */
 static double add_logits_beside(struct sim_assigner *a, int v, int at, double logits_bytes)
 {
     const double alone_bytes = gradient_alone_bytes(a, v);
@@ -249,7 +249,7 @@ static double add_logits_beside(struct sim_assigner *a, int v, int at, double lo
     return alone_bytes;
 }
 
-/* The list schedule makes accumulators of loops over scanned layers first of all: they are only zeros. */
+/* The list schedule allocates accumulators of loops over scanned layers first, since they are only zeros. */
 static bool is_filled_early(const struct sim_assigner *a, int v)
 {
     const struct sim_value *value = &a->s->values[v];
@@ -259,9 +259,9 @@ static bool is_filled_early(const struct sim_assigner *a, int v)
            a->s->ops[value->last_use].kind == SIM_LOOP_BEGIN;
 }
 
-/* ---- gathers for weight gradients that a list makes in the forward pass ---- */
+/* ---- gathers for weight gradients, listed in the forward pass ---- */
 
-/* Number of weight gradients that read it: each has its own gather. */
+/* Number of weight gradients that read the value. Each has its own gather. */
 static int weight_gradients_of(const struct sim_assigner *a, int v)
 {
     const struct sim_sharded *s = a->s;
@@ -275,8 +275,9 @@ static int weight_gradients_of(const struct sim_assigner *a, int v)
     return count;
 }
 
-/* In unscanned layers the list schedule first makes what grows least: the gather for a layer's weight gradients comes
- * as soon as the layer's input exists, before the layer, and lives until they come. False: no such gather. */
+/* In unscanned layers the list schedule prefers operations that grow memory least. So it gathers a layer's input for
+ * weight gradients before the layer runs, and the result lives until the gradients. Returns false if there is no such
+ * gather. */
 static bool add_gathered_forward(struct sim_assigner *a, int v)
 {
     const struct sim_sharded *s = a->s;
@@ -304,7 +305,7 @@ static bool add_gathered_forward(struct sim_assigner *a, int v)
     return true;
 }
 
-/* Loop-carried values: each unscanned layer has its own until it is read. */
+/* Loop-carried values: each unscanned layer has its own buffer until it is read. */
 static void add_carried(struct sim_assigner *a, int v, double bytes, enum model_category category)
 {
     const int begin = a->carried_in[v], end = a->s->ops[begin].match;
@@ -316,8 +317,8 @@ static void add_carried(struct sim_assigner *a, int v, double bytes, enum model_
     a->of_arrays = false;
 }
 
-/* Offloaded tensors: on the way out within their loop; for the first reader, and then each next one, transferred back
- * before the loop, or the previous layer, is done. */
+/* Offloaded tensors are copied out within their loop. For the backward pass they are copied back one reader ahead:
+ * before the loop, or during the previous layer. */
 static void add_transfers(struct sim_assigner *a, int v, double bytes, enum model_category category)
 {
     const struct sim_op *ops = a->s->ops;
@@ -327,7 +328,7 @@ static void add_transfers(struct sim_assigner *a, int v, double bytes, enum mode
     sim_add_buffer(a, user, ops[user].match, bytes, bytes, category);
 }
 
-/* Number of microbatches with a live instance of a value made in a loop over layers, or outside them. */
+/* Number of microbatches with a live instance of a value that a loop over layers, or code outside, computes. */
 static int beside(const struct sim_assigner *a, int loop)
 {
     const int outermost = loop >= 0 ? sim_outermost_loop(a, loop) : -1;
@@ -385,7 +386,7 @@ static void add_value(struct sim_assigner *a, int v)
         add_pieces(a, v, birth, death, bytes, category);
 }
 
-/* Its buffer is known from the first time on, unless it is dropped for a while. */
+/* The buffer is computed once and reused, unless it is dropped for a while. */
 static void add_settled(struct sim_assigner *a, struct sim_settled *settled)
 {
     const int before = a->count, view = settled->is_summed && a->estimates;
@@ -403,7 +404,7 @@ static void add_settled(struct sim_assigner *a, struct sim_settled *settled)
 
 enum sim_iteration { SIM_FIRST_ITERATION, SIM_LAST_ITERATION }; /* of loops over layers */
 
-/* In which iteration it is, and at which operation. */
+/* Finds the peak's iteration and operation. */
 static double find_peak(const struct sim_assigner *a, enum sim_iteration *of, int *peak_op)
 {
     double(*change)[2] = base_alloc(a->arena, (size_t)a->s->op_count + 2, sizeof *change), now[2] = {0}, peaks[2] = {0};

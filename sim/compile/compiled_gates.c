@@ -1,7 +1,7 @@
-/* The backward pass of a gated MLP. One fusion computes the activation again, for a weight gradient, and the gradients
- * of both operands, which end with it. Results overwrite them: XLA's heap simulator lets one of several results share
- * with an operand that is its fusion's only result, as these results of products are (dumps of T5X and MaxText by
- * libtpu 0.0.42.1). */
+/* The backward pass of a gated MLP. One fusion recomputes the activation for a weight gradient, and computes the
+ * gradients of both operands. Both operands die there, and the results overwrite them. XLA's heap simulator lets one of
+ * several results share an operand's buffer if that operand is its fusion's only result. This holds for results of
+ * contractions (dumps of T5X and MaxText by libtpu 0.0.42.1). */
 #include "sim/compile/compiled_buffers.h"
 
 static bool is_map(const struct sim_op *op, enum model_function function)
@@ -9,7 +9,7 @@ static bool is_map(const struct sim_op *op, enum model_function function)
     return op->kind == SIM_COMPUTE && op->op->kind == MODEL_MAP && op->op->function == function;
 }
 
-/* The last operation of that fusion which reads the operand, or -1. */
+/* The last operation of that fusion that reads the operand, or -1. */
 static int gradient_of_gate(const struct sim_assigner *a, int operand)
 {
     const int last = a->s->values[operand].last_use;
@@ -26,8 +26,9 @@ int sim_gate_fusion(const struct sim_assigner *a, int v)
     return is_map(op, MODEL_GATE_GRAD_1) ? made : -1;
 }
 
-/* The kernel of sorted rows gives the gradient as its one result, so that it is overwritten, too: three arrays of the
- * hidden width in dumps of Mixtral 8x7B over experts and over fsdp. A windowed product's gradient is not. */
+/* The kernel of sorted rows returns the gradient as its only result, so it can be overwritten, too. Dumps of Mixtral
+ * 8x7B over experts and over fsdp show three arrays of the hidden width. The gradient of a windowed einsum cannot be
+ * overwritten. */
 bool sim_is_gate_operand(const struct sim_assigner *a, int v, int at)
 {
     const struct sim_op *op = &a->s->ops[at];

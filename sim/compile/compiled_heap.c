@@ -1,8 +1,8 @@
-/* The heap of a compiled step's arrays, each at one offset for its life. XLA:TPU takes arrays in order of their start,
- * and puts each into the smallest hole that fits, or after all others. Its own arrays, placed so in its own order, give
- * its heap within 2 % (75 dumps of libtpu 0.0.42.1: 2.75 of 2.76 GiB, with 2.04 alive at once). Arrays of layers start
- * and end one by one and leave holes too small for later arrays. If such a heap has little room to spare, the compiler
- * packs it again by size, which leaves hardly a hole (its FAST_MERGE_WITH_FALLBACK; 27 dumps). */
+/* The heap of a compiled step: each array has one offset for its live range. XLA:TPU takes arrays in order of their
+ * start. It puts each into the smallest hole that fits, or after all others. Placed so in its own order, its own arrays
+ * give its heap within 2 % (75 dumps of libtpu 0.0.42.1: 2.75 of 2.76 GiB, with 2.04 alive at once). Arrays of layers
+ * start and end one by one, and leave holes too small for later arrays. If such a heap has little room to spare, the
+ * compiler packs it again by size. That leaves hardly any holes (its FAST_MERGE_WITH_FALLBACK; 27 dumps). */
 #include "sim/compile/compiled_buffers.h"
 
 #include <math.h>
@@ -13,16 +13,16 @@ struct place {
     double offset, bytes;
 };
 
-/* When an array begins, or ends: in some layers of the loop that the operation is in, each of which has its own place,
- * or all the same; outside of layers in the first of one. */
+/* When an array is allocated or freed. Inside a loop this happens in some of its layers, with one offset per layer, or
+ * at the same time for all. Outside layers it happens once. */
 struct moment {
     int op;
     bool ends;
-    int from_layer, until_layer; /* the last one excluded */
+    int from_layer, until_layer; /* range of layers; until is excluded */
     struct place *place;         /* of layer 0 */
-    int stride;                  /* to that of the next layer */
-    int steps;                   /* from the first layer to the last one, if what begins grows with them; else 0 */
-    double bytes, grown_bytes;   /* of what begins: in the first layer, and from it to the last one */
+    int stride;                  /* offset from one layer's array to the next */
+    int steps;                   /* number of layer steps if allocations grow with them, first to last; otherwise 0 */
+    double bytes, grown_bytes;   /* allocated bytes: in the first layer, and growth from it to the last */
 };
 
 struct hole {
@@ -33,26 +33,26 @@ struct heap {
     const struct sim_assigner *a;
     struct moment *moments;
     int count;
-    struct hole *holes; /* by offset, without adjacent ones */
+    struct hole *holes; /* sorted by offset; adjacent holes are merged */
     int hole_count;
     double end;
 };
 
-/* ---- what, and when ---- */
+/* ---- moments of allocation and release ---- */
 
 static int layer_count(const struct heap *h, int loop)
 {
     return loop >= 0 ? (int)sim_layers_of(h->a, loop) : 1;
 }
 
-/* The loop over layers that an operation is in, or -1. */
+/* The loop over layers that contains an operation, or -1. */
 static int layers_around(const struct heap *h, int op)
 {
     const int loop = op < 0 ? -1 : h->a->s->ops[op].loop;
     return sim_is_over_layers(h->a, loop) ? loop : -1;
 }
 
-/* The operation of a loop's body that is nearest to one. */
+/* The operation of a loop's body that is nearest to the given one. */
 static int within(const struct heap *h, int loop, int op)
 {
     const int last = loop >= 0 ? h->a->s->ops[loop].match - 1 : op;
@@ -64,8 +64,8 @@ static void add(struct heap *h, const struct moment *moment)
     if (moment->from_layer < moment->until_layer) h->moments[h->count++] = *moment;
 }
 
-/* A buffer that starts in a layer exists in each; the last layer's lives to its last use if that is after the loop. One
- * that starts before and is used in the loop lives until the last layer. */
+/* A buffer that starts in a layer exists in each. The last layer's buffer lives to its last use if that is after the
+ * loop. A buffer from before the loop that is used inside lives until the last layer. */
 static void add_buffer(struct heap *h, const struct sim_buffer *b, struct place *place)
 {
     const int birth = b->birth < 0 ? 0 : b->birth, made_in = layers_around(h, b->birth),
@@ -83,7 +83,7 @@ static void add_buffer(struct heap *h, const struct sim_buffer *b, struct place 
     if (stays) add(h, &(struct moment){b->death, true, 0, 1, .place = place});
 }
 
-/* One for each layer, where it is of layers that a loop goes over, backward or not; else all at once. */
+/* One per layer if the arrays belong to layers that the loop visits, forward or backward; otherwise all at once. */
 static void add_in_loop(struct heap *h, int loop, bool backward, const struct sim_layer_arrays *arrays, int n,
                         struct moment moment)
 {
@@ -110,7 +110,7 @@ static void add_arrays(struct heap *h, const struct sim_layer_arrays *arrays)
     add_in_loop(h, arrays->user, true, arrays, n, (struct moment){used_at, true, .place = places});
 }
 
-/* By operation, what begins before what ends, and otherwise in their order. */
+/* By operation, then allocations before releases, then in the order of insertion. */
 static void sort_moments(struct heap *h)
 {
     const int key_count = 2 * h->a->s->op_count;
@@ -122,7 +122,7 @@ static void sort_moments(struct heap *h)
     h->moments = sorted;
 }
 
-/* Those that begin together take their places in the order in which they were added, buffers first. */
+/* Arrays allocated together get offsets in the order in which they were added, buffers first. */
 static void add_moments(struct heap *h)
 {
     const struct sim_assigner *a = h->a;
@@ -137,7 +137,7 @@ static void add_moments(struct heap *h)
     sort_moments(h);
 }
 
-/* ---- where ---- */
+/* ---- offsets ---- */
 
 static void remove_hole(struct heap *h, int i)
 {
@@ -145,7 +145,7 @@ static void remove_hole(struct heap *h, int i)
     memmove(&h->holes[i], &h->holes[i + 1], (size_t)(h->hole_count - i) * sizeof *h->holes);
 }
 
-/* Behind all others, from the hole that may be there. */
+/* Appends to the heap, using a hole at its end if there is one. */
 static double take_at_end(struct heap *h, double bytes)
 {
     const struct hole *last = h->hole_count ? &h->holes[h->hole_count - 1] : NULL;
@@ -158,7 +158,8 @@ static double take_at_end(struct heap *h, double bytes)
     return offset;
 }
 
-/* The smallest hole with room, the first of equal ones: none is better than one as large, as layers leave them. */
+/* Takes the smallest hole that fits, the first among equals. An exact fit ends the search, as layers leave such
+ * holes. */
 static double take(struct heap *h, double bytes)
 {
     struct hole *best = NULL;
@@ -187,7 +188,7 @@ static int first_behind(const struct heap *h, double offset)
     return low;
 }
 
-/* Merged with adjacent holes. */
+/* Merges the released range with adjacent holes. */
 static void give_back(struct heap *h, double offset, double bytes)
 {
     const int i = first_behind(h, offset);
@@ -222,7 +223,7 @@ static void pass(struct heap *h, const struct moment *moment, int layer)
     else place->offset = take(h, place->bytes);
 }
 
-/* Whatever begins in one of the loop's layers ends there, too, and is the same in each. */
+/* True if everything allocated in one of the loop's layers is released there, equally in each layer. */
 static bool layers_are_alike(const struct heap *h, int first, int end, int n)
 {
     for (int i = first; i < end; i++) {
@@ -232,14 +233,15 @@ static bool layers_are_alike(const struct heap *h, int first, int end, int n)
     return true;
 }
 
-/* A heap without room is packed again, where nothing is checkpointed: how much larger it becomes does not matter. */
+/* True if the heap overflows in a step without checkpoints. Then it is packed again, and its exact excess does not
+ * matter. */
 static bool is_decided(const struct heap *h)
 {
     const struct sim_compiled_options *options = h->a->options;
     return !options->checkpoints && h->end - options->in_order_over_bytes > options->limit_bytes;
 }
 
-/* Loops over layers are written out: once one of layers that are alike finds room, so do the others. */
+/* Loops over layers are unrolled. If layers are alike and one fits into the holes, the others fit, too. */
 static double unrolled_heap_bytes(const struct sim_assigner *a)
 {
     const struct sim_op *ops = a->s->ops;
@@ -258,16 +260,16 @@ static double unrolled_heap_bytes(const struct sim_assigner *a)
     return h.end;
 }
 
-/* ---- layers that are loops ---- */
+/* ---- scanned layers ---- */
 
 struct span {
     int birth, death; /* moments, both included */
-    int place;        /* in the list: equal ones keep their order */
+    int place;        /* index in the list, to keep the sort stable */
     double bytes, offset;
 };
 
-/* When an operation runs in the first iteration of a loop over layers, and in the others: one that is peeled off comes
- * before them. */
+/* The times of an operation in the first iteration of a loop over layers and in the others. A peeled iteration runs
+ * before the loop. */
 struct moments {
     int *first, *last;
 };
@@ -277,7 +279,7 @@ static struct moments find_moments(const struct sim_assigner *a)
     const struct sim_op *ops = a->s->ops;
     const int count = a->s->op_count;
     struct moments at = {base_new(a->arena, int, count + 1), base_new(a->arena, int, count + 1)};
-    int now = 0, behind = 0, until = -1; /* the body, so long, of the last peeled loop */
+    int now = 0, behind = 0, until = -1; /* the last peeled loop's body, which takes equally long */
     for (int i = 0; i < count; i++) {
         at.first[i] = now++;
         at.last[i] = at.first[i] + behind;
@@ -315,7 +317,7 @@ static int earlier_first(const void *x, const void *y)
     return a->place - b->place;
 }
 
-/* The smallest gap with room between those that are there at the same time, which come in the order of offsets. */
+/* The smallest gap that fits, among arrays alive at the same time. placed is sorted by offset. */
 static double find_gap(struct span *const *placed, int count, const struct span *span)
 {
     double offset = -1, least_bytes = INFINITY, end = 0;
@@ -347,7 +349,7 @@ static double looped_heap_bytes(const struct sim_assigner *a)
     return end;
 }
 
-/* Recomputation in layers that are no loops leaves as many holes when packed by size: 9 and 11 % in two dumps. */
+/* Recomputation in unscanned layers leaves as many holes when packed by size: 9 and 11 % in two dumps. */
 double sim_heap_bytes(struct sim_assigner *a, double alive_bytes)
 {
     const struct sim_compiled_options *options = a->options;

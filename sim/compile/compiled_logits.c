@@ -1,8 +1,8 @@
-/* The last reader of an array, where readers fuse a value instead of storing it. Examples are the gradient of logits
+/* The last reader of an array whose readers fuse a value instead of storing it. Examples are a logits' gradient
  * narrower than the loss (MaxText, Levanter), and a softmax's quotient in its gradient when the scores are kept. */
 #include "sim/compile/compiled_buffers.h"
 
-/* Follows values fused into their readers. */
+/* Looks through values that are fused into their readers. */
 bool sim_comes_of_loss(const struct sim_assigner *a, int value)
 {
     const int made = a->s->values[value].definition;
@@ -12,7 +12,7 @@ bool sim_comes_of_loss(const struct sim_assigner *a, int value)
            sim_comes_of_loss(a, a->s->ops[made].inputs[0]);
 }
 
-/* The gradient of the logits' weights, the one reader of the logits' gradient that nothing else waits for; or -1. */
+/* The gradient of the logits' weights, the only reader of the logits' gradient on which nothing else depends; or -1. */
 int sim_logits_weight_gradient(const struct sim_assigner *a, int logits_gradient)
 {
     const struct sim_sharded *s = a->s;
@@ -25,8 +25,8 @@ int sim_logits_weight_gradient(const struct sim_assigner *a, int logits_gradient
     return -1;
 }
 
-/* Logits not much larger than their weight: MaxText's dumps by libtpu 0.0.42.1 differ at up to 1.2 times its bytes
- * from those with 1.6 times and more. */
+/* True if the logits are not much larger than their weight. MaxText's dumps by libtpu 0.0.42.1 differ between up to 1.2
+ * times and at least 1.6 times its bytes. */
 bool sim_are_few_logits(const struct sim_assigner *a, int value)
 {
     static const double few_frac = 1.4;
@@ -35,9 +35,9 @@ bool sim_are_few_logits(const struct sim_assigner *a, int value)
            sim_value_bytes(a, &a->s->values[value]) <= few_frac * sim_value_bytes(a, &a->s->values[gradient]);
 }
 
-/* Cast back to the logits' dtype it is an elementwise kernel, which each product that reads it begins with: it is no
- * array, and the logits stay for these products. The loop of a windowed one does read an array, and so do products
- * of many rows. */
+/* Cast back to the logits' dtype, the gradient is elementwise and fused into each product that reads it. It has no
+ * array, and the logits stay allocated for these products. A windowed einsum reads an array, and so do products of many
+ * rows. */
 static bool is_of_its_products(const struct sim_assigner *a, int v)
 {
     const struct sim_value *value = &a->s->values[v];
@@ -60,10 +60,10 @@ bool *sim_gradients_of_products(const struct sim_assigner *a)
     return are;
 }
 
-/* Where the chip's compiler keeps scores, a softmax's gradient, and the sum of rows in it, make the quotient of them
- * again as they read them: products are the last to read the array (dumps of two steps for v4 by libtpu 0.0.42). So it
- * is in scanned layers where exponentials are kept, unless the product of the values comes late, since its weight's
- * gradient does (TPU7x: two dumps, and one of the latter). */
+/* If the chip's compiler keeps scores, a softmax's gradient and its row sum recompute the quotient from them. Then
+ * products are the last readers of the array (dumps of two steps for v4 by libtpu 0.0.42). The same holds in scanned
+ * layers that keep exponentials. The exception is a values' product that is postponed with its weight gradient (TPU7x:
+ * two dumps, one of the exception). */
 static int last_product_of_quotient(const struct sim_assigner *a, int v)
 {
     const struct sim_value *value = &a->s->values[v];
@@ -82,9 +82,9 @@ static int last_product_of_quotient(const struct sim_assigner *a, int v)
     return value->last_use;
 }
 
-/* The last operation that reads a value, or its fused gradient. Over several slices the weight's product comes after
- * all layers, where its reduction over slices is combined with theirs, unless microbatches are added up; so does the
- * loss itself, which reads the logits (five dumps by libtpu 0.0.42.1). */
+/* The last operation that reads a value, or its fused gradient. Over several slices the weight's product follows all
+ * layers, since its reduction over slices is combined with theirs. So does the loss itself, which reads the logits
+ * (five dumps by libtpu 0.0.42.1). With gradient accumulation the product is not postponed. */
 int sim_last_read(const struct sim_assigner *a, int v)
 {
     const struct sim_value *value = &a->s->values[v];

@@ -1,5 +1,4 @@
-/* Tables that tokens look up: one-hot rows that devices gather from each other, where it is done by products, and
- * second layouts of tables. */
+/* Embedding tables: gathered one-hot rows, if lookups are products, and second layouts of tables. */
 #include "sim/compile/compiled_buffers.h"
 
 #include <math.h>
@@ -10,9 +9,9 @@ bool sim_is_gathered_one_hot(const struct sim_assigner *a, const struct sim_valu
            a->s->ops[value->definition].kind == SIM_COMMUNICATE;
 }
 
-/* One-hot rows requested by all devices: a device's own rows coexist with the gathered ones, unless they are a received
- * array that is counted already. Or, without other windowed products, the rows pass around the ring: one device's in
- * use while the next one's arrive. */
+/* Bytes of one-hot rows gathered from all devices. A device's own rows coexist with the gathered ones, unless they are
+ * a received array, which is counted already. Without other windowed einsums, the rows pass around the ring: one
+ * device's are used while the next one's arrive. */
 double sim_gathered_rows_bytes(const struct sim_assigner *a, const struct sim_op *gather, double bytes)
 {
     double own_bytes = bytes / (double)topo_axes_product(a->options->mesh, gather->axes);
@@ -20,9 +19,9 @@ double sim_gathered_rows_bytes(const struct sim_assigner *a, const struct sim_op
     return sim_is_gathered_one_hot(a, &a->s->values[gather->inputs[0]]) ? bytes : bytes + own_bytes;
 }
 
-/* With whole gathers, the encoder's and decoder's lookups run back to back at the start: a device's own rows for the
- * second exist while the first one's are gathered. With asynchronous gathers, one lookup's rows coexist with those of
- * the other's product, if memory permits. */
+/* With whole gathers, the encoder's and decoder's lookups run one after the other at the start. A device's own rows for
+ * the second lookup are live while the first one's are gathered. With asynchronous gathers, one lookup's rows coexist
+ * with those of the other's product, if memory permits. */
 void sim_move_beside_first(struct sim_assigner *a, int v, int *birth, int *death)
 {
     const struct sim_sharded *s = a->s;
@@ -42,9 +41,9 @@ void sim_move_beside_first(struct sim_assigner *a, int v, int *birth, int *death
     sim_add_buffer(a, other->definition, other->last_use, own_bytes, own_bytes, MODEL_TEMPORARY);
 }
 
-/* The gradient of a table that rows were read of, where the devices that share the batch share its columns: the smaller
- * of both arrays is sent, each device's tokens for a share of the columns or the whole table (26 dumps of MaxText by
- * libtpu 0.0.42.1; over slices, and with other axes, it is the table). */
+/* Bytes of a table's gradient when the devices that share the batch also shard the table's columns. The smaller array
+ * is sent: the gathered tokens for a shard of columns, or the whole table (26 dumps of MaxText by libtpu 0.0.42.1).
+ * Over slices, and with other axes, it is the table. */
 double sim_table_gradient_bytes(const struct sim_assigner *a, int v, double bytes)
 {
     const struct sim_sharded *s = a->s;
@@ -64,7 +63,7 @@ double sim_table_gradient_bytes(const struct sim_assigner *a, int v, double byte
     return by_columns ? bytes / shares : bytes;
 }
 
-/* The table that an operation reads rows of, or NULL. */
+/* The table whose rows an operation reads, or NULL. */
 static const struct model_tensor *table_of(const struct sim_assigner *a, const struct sim_op *op)
 {
     if (op->kind != SIM_COMPUTE || !op->op->lookup || op->op->phase != MODEL_FORWARD) return NULL;
@@ -75,11 +74,11 @@ static const struct model_tensor *table_of(const struct sim_assigner *a, const s
     return NULL;
 }
 
-/* Of a table with its rows whole, where an argument of its shape is laid out the other way since it takes less; 0: the
- * step has it as it is given, as it has shards of 64, 80 and 144 columns, not those of 160, 192 and 320. */
+/* Bytes of a table with whole rows in its second layout, if arguments of its shape take less there; 0 if the step uses
+ * the given layout. Dumps use it for shards of 64, 80 and 144 columns, not of 160, 192 and 320. */
 static double other_layout_bytes(const struct sim_assigner *a, const struct sim_shape *shape)
 {
-    static const double most_padded_frac = 1.6; /* of shards that were seen in a second layout */
+    static const double most_padded_frac = 1.6; /* of shards whose dumps show a second layout */
     double extents[2];
     for (int d = 0; d < 2; d++) extents[d] = sim_local_extent(a, shape->dims[d], shape->spec[d]);
     const double element_bytes = (double)model_dtype_bytes(shape->dtype),
@@ -89,9 +88,9 @@ static double other_layout_bytes(const struct sim_assigner *a, const struct sim_
     return is_copied ? bytes : 0;
 }
 
-/* A parameter, or a part of its state, that is an argument in one layout is copied to the other one for the update, if
- * no microbatches are added up: at the step's start where gathers are started early, else right before it (13 dumps of
- * MaxText by libtpu 0.0.42.1, five of these for v5e). */
+/* Copies a parameter or optimizer state to the other layout for the update, if gradients are not accumulated over
+ * microbatches. The copy is made at the step's start if gathers start early, otherwise right before the update (13
+ * dumps of MaxText by libtpu 0.0.42.1, five of these for v5e). */
 void sim_add_table_copies(struct sim_assigner *a)
 {
     const struct sim_sharded *s = a->s;

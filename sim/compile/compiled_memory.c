@@ -1,5 +1,5 @@
-/* Peak memory of a compiled step under the order chosen by XLA's memory scheduler, with remedies for a step that does
- * not fit (compiled_buffers.c has its arrays). */
+/* Peak memory of a compiled step under the order that XLA's memory scheduler chooses, and rematerialization if the step
+ * does not fit. compiled_buffers.c has its arrays. */
 #include "sim/compile/compiled_buffers.h"
 
 #include <math.h>
@@ -34,7 +34,7 @@ static void find_backward_loops(struct sim_assigner *a)
     }
 }
 
-/* The first schedule with the least estimate: on 33 of 38 scanned steps that of the compiler's log. For unscanned
+/* The first schedule with the lowest estimate. It is the compiler log's choice on 33 of 38 scanned steps. For unscanned
  * layers a post order is like a depth-first one. */
 static enum sim_memory_schedule choose_schedule(struct sim_assigner *a)
 {
@@ -50,9 +50,9 @@ static enum sim_memory_schedule choose_schedule(struct sim_assigner *a)
     return best;
 }
 
-/* True for reductions within layers that can be asynchronous. XLA's latency hiding scheduler then reorders the step
- * from its end: products without waiting readers, weight gradients, come after the reductions of all layers, unless
- * their operands do not fit. */
+/* True if reductions within layers can be asynchronous. Then XLA's latency hiding scheduler reorders the step from its
+ * end. Weight gradients, products without waiting readers, follow the reductions of all layers, unless their operands
+ * do not fit. */
 static bool hides_sums(struct sim_assigner *a, struct sim_compiled_memory *out)
 {
     const struct sim_sharded *s = a->s;
@@ -76,7 +76,7 @@ static bool hides_sums(struct sim_assigner *a, struct sim_compiled_memory *out)
     return false;
 }
 
-/* Rematerialization uses the chosen order. The list schedule needs no second try: it comes next. */
+/* Rematerializes under the chosen order. The list schedule is not tried again, since it comes next. */
 static bool fits_once_recomputed(struct sim_assigner *a, struct sim_compiled_memory *out)
 {
     a->remakes_logits = true;
@@ -88,7 +88,7 @@ static bool fits_once_recomputed(struct sim_assigner *a, struct sim_compiled_mem
     return sim_has_room(a, out->peak_bytes);
 }
 
-/* As a last resort, memory is freed first, whatever the estimates are. */
+/* The last resort: frees memory as early as possible, whatever the estimates are. */
 static void assign_in_haste(struct sim_assigner *a, struct sim_compiled_memory *out)
 {
     a->remakes_logits = a->drops_exponentials = false, a->gaps = NULL, a->until = NULL;
@@ -100,8 +100,8 @@ static void assign_in_haste(struct sim_assigner *a, struct sim_compiled_memory *
     if (a->options->rematerializes) sim_rematerialize_in_loops(a, out);
 }
 
-/* A list is as good as recomputation under the chosen order in 80 compiled steps that are short of memory. Where it
- * would need over a tenth less, the compiler keeps its order (three of three, all refused). */
+/* A list schedule is as good as recomputation under the chosen order in 80 compiled steps that are short of memory. If
+ * it would need over a tenth less, the compiler keeps its order (three of three, all refused). */
 static void recompute(struct sim_assigner *a, struct sim_compiled_memory *out)
 {
     static const double least_frac = 0.9;
@@ -128,12 +128,12 @@ static bool has_room_hurried(struct sim_assigner *a, int layers, struct sim_comp
     return sim_has_room(a, out->peak_bytes);
 }
 
-/* The scheduler leaves windowed weight gradients of layers that are no loops to the end while there is room for what
- * they wait for, and takes them in their turn where there is none, if that is enough (a dump of MaxText by libtpu
- * 0.0.42 rises to its limit within four layers of the backward pass and stays there). */
+/* The scheduler postpones windowed weight gradients of unscanned layers while their operands fit. Otherwise it runs
+ * them in turn, if that is enough. In a dump of MaxText by libtpu 0.0.42, memory rises to its limit within four layers
+ * of the backward pass and stays there. */
 static void hurry(struct sim_assigner *a, struct sim_compiled_memory *out)
 {
-    int too_few = 0, enough = 0; /* the peak falls with each layer more */
+    int too_few = 0, enough = 0; /* each further layer lowers the peak */
     for (int i = 0; i < a->s->op_count; i++)
         if (a->s->ops[i].kind == SIM_LOOP_BEGIN && sim_is_over_layers(a, i))
             enough = (int)fmax(enough, sim_layers_of(a, i));
@@ -146,7 +146,7 @@ static void hurry(struct sim_assigner *a, struct sim_compiled_memory *out)
     if (a->hurried_layers != enough) has_room_hurried(a, enough, out);
 }
 
-/* Under the order that the compiler takes. */
+/* Assigns buffers under the order that the compiler takes. */
 static void assign(struct sim_assigner *a, struct sim_compiled_memory *out)
 {
     const struct sim_compiled_options *options = a->options;
@@ -172,7 +172,7 @@ static void assign(struct sim_assigner *a, struct sim_compiled_memory *out)
     recompute(a, out);
 }
 
-/* Layers that are no loops leave holes in the heap. */
+/* Unscanned layers leave holes in the heap. */
 static void place_in_heap(struct sim_assigner *a, struct sim_compiled_memory *out)
 {
     const double heap_bytes = sim_heap_bytes(a, out->peak_bytes);

@@ -1,8 +1,8 @@
 /* Stacks of loops over layers in XLA:TPU: residuals, hoisted casts of weights, gradients. */
 #include "sim/compile/compiled_buffers.h"
 
-/* Separate arrays of unscanned layers: one more per forward layer, one less per backward layer. A recomputed one exists
- * only while its layer reads it. */
+/* Adds separate arrays of unscanned layers: one more per forward layer, one less per backward layer. A recomputed array
+ * exists only while its layer reads it. */
 static void add_arrays(struct sim_assigner *a, int made_in, int user, double bytes, enum model_category category,
                        const struct sim_recomputed *recomputed)
 {
@@ -20,8 +20,8 @@ static void add_arrays(struct sim_assigner *a, int made_in, int user, double byt
                                                      recomputed->last_use, 0, recomputed->layers, bytes});
 }
 
-/* One array per layer, from the forward loop to the backward loop: whole at once if layers are scanned, else growing
- * and shrinking by iteration. */
+/* Adds one array per layer, from the forward to the backward loop. Scanned layers allocate all at once; others grow and
+ * shrink by iteration. */
 static void add_stack(struct sim_assigner *a, int made_in, int made_at, int used_until, double bytes,
                       enum model_category category, const struct sim_recomputed *recomputed)
 {
@@ -29,8 +29,8 @@ static void add_stack(struct sim_assigner *a, int made_in, int made_at, int used
     int user = a->s->ops[used_until].kind == SIM_LOOP_END ? a->s->ops[used_until].match : a->s->ops[used_until].loop;
     int end = sim_is_over_layers(a, user) ? a->s->ops[user].match : used_until;
     double n = sim_layers_of(a, made_in);
-    /* A list makes the array first of all, and so do early gathers, which come behind it (15 of 16 dumps for v5e by
-     * libtpu 0.0.42.1); the scheduler takes each update of it in a loop for an array of its own. */
+    /* The list schedule allocates the array first of all, and early gathers follow it (15 of 16 dumps for v5e by libtpu
+     * 0.0.42.1). The scheduler estimates each update of it in a loop as an array of its own. */
     if (a->options->scanned && a->estimates)
         sim_add_buffer(a, made->match - 1, made->match, n * bytes, n * bytes, category);
     if (a->options->scanned) {
@@ -62,20 +62,20 @@ void sim_add_layer_stack(struct sim_assigner *a, int made_in, int made_at, int u
 
 /* ---- jax's residuals ---- */
 
-/* Residuals of an operation beyond its operands and its result, of the result's shape: from jax's linearizations. XLA
- * can neither fuse nor drop them where they cross a loop. */
+/* Residuals beyond an operation's operands and result, with the result's shape. They come from jax's linearizations.
+ * XLA can neither fuse nor drop them if they cross a loop. */
 static const struct residual_arrays {
     enum model_function function;
-    int inputs; /* of which there are so many; 0: any */
-    int wide;   /* float32 */
-    int narrow; /* in the compute dtype */
+    int inputs; /* the operation's number of inputs; 0: any */
+    int wide;   /* arrays in float32 */
+    int narrow; /* arrays in the compute dtype */
 } residual_arrays[] = {
-    {MODEL_NORM, 0, 1, 1},    /* 2x of the square's derivative; the normalised rows before the scale */
+    {MODEL_NORM, 0, 1, 1},    /* 2x, the square's derivative; the normalized rows before the scale */
     {MODEL_SOFTMAX, 0, 0, 1}, /* the exponentials in addition to their quotient */
     {MODEL_GATE, 2, 0, 5},    /* of tanh's gelu: 3x^2, tanh, 1 - tanh, the cumulative share, and gelu(x) */
 };
 
-/* In unscanned layers XLA drops all but these, and these too unless the chip's compiler keeps them. */
+/* In unscanned layers XLA drops all residuals but these. It drops these, too, unless the chip's compiler keeps them. */
 double sim_exponentials_bytes(const struct sim_assigner *a, const struct sim_op *op)
 {
     bool saved = op->kind == SIM_COMPUTE && op->op->phase == MODEL_FORWARD && op->op->function == MODEL_SOFTMAX &&
@@ -96,7 +96,7 @@ static double scanned_residual_bytes(const struct sim_assigner *a, const struct 
     return 0;
 }
 
-/* Operations in the forward pass's loop over layers whose residuals the backward loop reads. */
+/* Adds residuals of the forward loop over layers that the backward loop reads. */
 static void add_residuals(struct sim_assigner *a, int forward_begin, int backward_end)
 {
     const struct sim_sharded *s = a->s;
@@ -119,7 +119,7 @@ bool sim_is_weight_cast(const struct sim_assigner *a, const struct sim_op *op)
     return a->s->program->tensors[from->tensor].category == MODEL_PARAMETER && from->dtype != to->dtype;
 }
 
-/* Hoisted out of all loops; autodiff saves the same copies in a loop over layers. */
+/* Adds casts of weights, hoisted out of all loops. Autodiff saves the same copies in a loop over layers. */
 static void add_weight_copies(struct sim_assigner *a, int forward, int backward)
 {
     const struct sim_sharded *s = a->s;
@@ -135,9 +135,9 @@ static void add_weight_copies(struct sim_assigner *a, int forward, int backward)
 
 /* ---- over several slices ---- */
 
-/* If only layers' inputs are stacked, XLA peels the first iteration off the backward loop: it reads the forward loop's
- * stack while a copy in another layout serves the loop, and no gradient is stacked yet (MaxText by libtpu 0.0.42 for
- * two slices: three dumps with full remat have it, two that save more do not). */
+/* If only layer inputs are stacked, XLA peels the first iteration off the backward loop. That iteration reads the
+ * forward loop's stack, while the loop reads a copy in another layout. No gradient is stacked yet. MaxText by libtpu
+ * 0.0.42 for two slices: three dumps with full remat show this, two that save more do not. */
 bool sim_peels_first(const struct sim_assigner *a, int forward)
 {
     const struct sim_sharded *s = a->s;
@@ -164,7 +164,7 @@ void sim_add_turned_stack(struct sim_assigner *a, int value, double bytes, enum 
     sim_add_buffer(a, backward, a->s->ops[backward].match, sim_layers_of(a, forward) * bytes, 0, category);
 }
 
-/* Gradients of a stack's weights, in the weights' own dtype; in the estimate of a list there from the start. */
+/* Gradients of a stack's weights, in the weights' dtype. In a list's estimate they are live from the start. */
 static void add_gradient_stacks(struct sim_assigner *a, int forward, int backward)
 {
     const struct sim_sharded *s = a->s;
@@ -184,8 +184,8 @@ static void add_gradient_stacks(struct sim_assigner *a, int forward, int backwar
     }
 }
 
-/* Scores that a backward loop recomputes: the mask's addend, the same for all heads, and, where the chip's compiler
- * keeps them, the exponentials in addition to their quotient. */
+/* Scores that a backward loop recomputes: the mask's addend, equal for all heads. If the chip's compiler keeps
+ * exponentials, these are added to their quotient. */
 static void add_recomputed_attention(struct sim_assigner *a)
 {
     const struct sim_sharded *s = a->s;
@@ -201,10 +201,10 @@ static void add_recomputed_attention(struct sim_assigner *a)
     }
 }
 
-/* ---- gathers that are sums ---- */
+/* ---- gathers as sums ---- */
 
-/* A gather of small shards by many devices becomes an all-reduce of arrays that are zero outside a device's shard.
- * Reductions are combined across layers and passes: the first brings all of them. */
+/* Many devices gather small shards by an all-reduce of arrays that are zero outside a device's shard. Reductions are
+ * combined across layers and passes, so the first one delivers all of them. */
 static bool is_summed_gather(const struct sim_assigner *a, const struct sim_op *op)
 {
     const struct sim_settings *settings = a->options->settings;
@@ -215,8 +215,9 @@ static bool is_summed_gather(const struct sim_assigner *a, const struct sim_op *
            sim_value_bytes(a, piece) < settings->most_summed_gather_bytes;
 }
 
-/* In unscanned layers: those of all layers from the start, each until its layer; where memory is short, those of the
- * forward pass alone (a dump of T5X for v5e by libtpu 0.0.42.1 has these and the last three layers' backward ones). */
+/* In unscanned layers, summed gathers of all layers live from the start, each until its layer. If memory is short, only
+ * those of the forward pass do (a dump of T5X for v5e by libtpu 0.0.42.1 has these and the last three layers' backward
+ * ones). */
 static void add_summed_gathers(struct sim_assigner *a)
 {
     const struct sim_sharded *s = a->s;
@@ -235,9 +236,9 @@ static void add_summed_gathers(struct sim_assigner *a)
     }
 }
 
-/* The attention kernel returns the logarithm of each row's sum with its result, a float32 number in a whole row of
- * lanes. If the result is saved, unscanned layers keep it as it is until the backward kernel takes one lane of it; over
- * slices all are taken behind the forward pass (three dumps of MaxText by libtpu 0.0.42.1). */
+/* The attention kernel also returns the logarithm of each row's sum: one float32, padded to a row of lanes. If the
+ * result is saved, unscanned layers keep the padded rows until the backward kernel extracts one lane. Over slices, all
+ * are extracted after the forward pass (three dumps of MaxText by libtpu 0.0.42.1). */
 static void add_kernel_sums(struct sim_assigner *a)
 {
     const struct sim_sharded *s = a->s;

@@ -1,9 +1,10 @@
-/* The values that the executor stores, and its kernels. It claims no more than the executor does:
- * - a value with another one's bytes (a reshape, a cast to its own dtype) is an alias;
- * - a one-hot read only by contractions is never made: they look rows up and scatter into them;
- * - neither are int8 weights times their scales, if only contractions read them: these take both;
- * - consecutive elementwise operations, and reductions along the last label, over one index space are one kernel, row
- * by row. Its internal values stay in a row of scratch. Every other operation is a kernel with a stored result. */
+/* The executor's kernels and stored values. This file claims no more than the executor does:
+ * - A value with the bytes of another (a reshape, a cast to its own dtype) is an alias.
+ * - A one-hot that only contractions read is never materialized. They look rows up and scatter into them.
+ * - Dequantized int8 weights that only contractions read are never materialized. Contractions read weight and scales.
+ * - Consecutive elementwise operations and reductions along the last label, over one index space, are one kernel. It
+ *   runs row by row, and its internal values stay in a scratch row.
+ * - Any other operation is a kernel with a stored result. */
 #include "sim/compile/passes.h"
 
 #include <string.h>
@@ -11,10 +12,10 @@
 struct rows {
     struct base_arena *arena;
     struct sim_sharded *s;
-    int *first, *count; /* per kernel: its first operation, and how many it has */
-    bool *outside;      /* per value: read by somebody who is not in the kernel that makes it */
-    bool *read;         /* per value: read by anybody */
-    bool *seen;         /* per value: counted among the reads of the kernel that is summed up */
+    int *first, *count; /* per kernel: its first operation and their number */
+    bool *outside;      /* per value: read outside the kernel that computes it */
+    bool *read;         /* per value: has any reader */
+    bool *seen;         /* per value: already counted among the reads of the current kernel */
 };
 
 enum { MOST_OPS_A_KERNEL = 8 };
@@ -50,7 +51,7 @@ bool sim_is_dequantized(const struct sim_sharded *s, int value)
     return !s->values[value].stored && op && op->function == MODEL_DEQUANTIZE;
 }
 
-/* A dimension that a reshape splits is identified by the first of its parts. */
+/* A dimension that a reshape splits is identified by its first part. */
 static void look_through(const struct model_op *op, signed char *dims, int rank)
 {
     signed char through[MODEL_MAX_RANK];
@@ -99,7 +100,7 @@ sim_order sim_label_axes(const struct sim_sharded *s, const struct sim_op *op, c
     return !op->label_count && op->output_count && at ? s->values[op->outputs[0]].spec[at - labels] : 0;
 }
 
-/* ---- aliases, and values never made ---- */
+/* ---- aliases and values that are never materialized ---- */
 
 static bool is_renaming(const struct sim_sharded *s, const struct sim_op *op)
 {
@@ -126,7 +127,7 @@ static void find_aliases(struct rows *r)
     }
 }
 
-/* The operand of a dequantization has the part of the weight that the result has, and of its scales that of it. */
+/* True if a dequantization's operand is sharded like the result, and the scales like the matching part of it. */
 static bool dequantizes_in_place(const struct sim_sharded *s, const struct sim_op *op)
 {
     const struct sim_value *weight = &s->values[op->inputs[0]], *scales = &s->values[op->inputs[1]],
@@ -145,7 +146,7 @@ static bool need_not_be_made(const struct sim_sharded *s, const struct sim_op *o
            (op->op->function == MODEL_DEQUANTIZE && dequantizes_in_place(s, op));
 }
 
-/* Readers of another name read the value itself: a weight that is split into heads is still the weight. */
+/* Readers of an alias read the value itself: a weight that is split into heads is still the weight. */
 static void find_unmade(struct rows *r)
 {
     struct sim_sharded *s = r->s;
@@ -185,7 +186,7 @@ bool sim_needs_whole_rows(const struct model_op *op)
     return op->kind == MODEL_REDUCE || op->of_chosen || model_function_is(op->function, MODEL_IS_OF_ROWS);
 }
 
-/* True for whole rows, or one number per row: values that a kernel passes on internally. */
+/* True for whole rows, or one number per row: a kernel can pass such values internally. */
 static bool is_by_row(const char *labels, const char *space)
 {
     size_t length = strlen(space);
@@ -222,7 +223,7 @@ static bool can_join(const struct rows *r, int kernel, const struct sim_op *op)
     return true;
 }
 
-/* Operations of a kernel are consecutive, except for renamings and values never made. */
+/* A kernel's operations are consecutive, except for aliases and values that are never materialized. */
 static void find_kernels(struct rows *r)
 {
     struct sim_sharded *s = r->s;
@@ -273,7 +274,7 @@ static void note_uses(struct rows *r)
     }
 }
 
-/* True for a value in a row of scratch: all its readers are in its kernel. A value without readers is a result. */
+/* A value whose readers are all in its own kernel stays in a scratch row. A value without readers is a result. */
 static void find_stored(struct rows *r)
 {
     struct sim_sharded *s = r->s;
@@ -286,7 +287,7 @@ static void find_stored(struct rows *r)
     }
 }
 
-/* ---- a kernel's reads and writes, for its price ---- */
+/* ---- a kernel's reads and writes, for its cost ---- */
 
 struct sums {
     int *reads, *writes, *dots, read_count, write_count, dot_count;
@@ -298,7 +299,7 @@ static void count_read(struct rows *r, struct sums *sums, int kernel, int value)
     int root = sim_root(s, value), definition = s->values[root].definition;
     if (r->seen[root]) return;
     r->seen[root] = true;
-    if (is_unmade(s, root)) { /* its tokens are read instead, or the weight and its scales */
+    if (is_unmade(s, root)) { /* tokens are read instead, or the weight and its scales */
         const struct sim_op *made = &s->ops[definition];
         for (int i = 0; i < made->input_count; i++) count_read(r, sums, kernel, made->inputs[i]);
         return;

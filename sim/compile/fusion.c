@@ -1,11 +1,11 @@
-/* Stored values and kernels, by XLA's rules in outline:
- * - an elementwise result is not stored if its readers can recompute it: it is not saved for the backward pass, crosses
- * no loop, meets no collective, and at most one contraction reads it;
- * - an elementwise operation that is the only reader of a contraction runs in its epilogue;
- * - elementwise operations and reductions join the elementwise kernel that has just made their operand;
- * - reshapes move nothing.
- * Library calls fuse neither their operands nor their results. Eager software (eager_kernels) stores every result,
- * except inside its own fused kernels; and a library's contraction may accumulate into its result. */
+/* Stored values and kernels. The rules of XLA's fusion, in outline:
+ * - Readers recompute an elementwise result that is not stored. Such a result is not saved for the backward pass,
+ *   crosses no loop, meets no collective, and has at most one contraction among its readers.
+ * - An elementwise operation that is the only reader of a contraction runs in its epilogue.
+ * - Elementwise operations and reductions join the preceding elementwise kernel that computes their operand.
+ * - Reshapes move no data.
+ * Library calls fuse neither operands nor results. Eager software (eager_kernels) stores every result, except inside
+ * its own fused kernels. A library's contraction may accumulate into its result. */
 #include "sim/compile/passes.h"
 
 #include <string.h>
@@ -15,10 +15,10 @@ struct fuser {
     struct sim_sharded *s;
     bool library_dots, eager, aten, adds_up, copies_stacks, row_softmax, scales_logits, copies_units;
     int *consumers, *contractions,
-        *barriers; /* per value: how many read it, how many contractions, how many that need it stored */
-    int *seen;     /* per value: the last operation, plus one, whose kernel was found to read it */
+        *barriers; /* per value: number of readers, of contractions among them, and of readers that need it stored */
+    int *seen;     /* per value: the last operation, plus one, whose kernel reads it */
     int *read_by;  /* eager: per value, the last kernel, plus one, that reads it */
-    int *done_by;  /* eager: per contraction, the last kernel, plus one, that does it */
+    int *done_by;  /* eager: per contraction, the last kernel, plus one, that computes it */
 };
 
 static bool is_elementwise(const struct sim_op *op)
@@ -31,13 +31,13 @@ static bool generates(const struct sim_op *op)
     return model_function_is(op->op->function, MODEL_IS_GENERATED);
 }
 
-/* exp is worth storing when more than one consumer would have to repeat it. */
+/* True for exp. It is stored if more than one consumer would have to repeat it. */
 static bool is_expensive(const struct sim_op *op)
 {
     return model_function_is(op->op->function, MODEL_IS_EXPENSIVE);
 }
 
-/* A reshape moves nothing: who reads its result reads its operand. Backwards, so that its readers are known. */
+/* A reshape moves no data, so its readers read its operand. Runs backward, so that its readers are known. */
 static void count_reshape(struct fuser *f, const struct sim_op *op)
 {
     int in = op->inputs[0], out = op->outputs[0];
@@ -71,7 +71,7 @@ static void count_consumers(struct fuser *f)
 static bool in_one_group(const struct fuser *f, int value)
 {
     const struct sim_op *made = &f->s->ops[f->s->values[value].definition];
-    const int last = f->s->values[value].last_use; /* nobody reads it behind that */
+    const int last = f->s->values[value].last_use; /* nobody reads it later */
     if (made->kind != SIM_COMPUTE || !made->op->group || !f->consumers[value]) return false;
     for (int i = f->s->values[value].definition + 1; i < f->s->op_count && i <= last; i++)
         for (int j = 0; j < f->s->ops[i].input_count; j++)
@@ -82,7 +82,8 @@ static bool in_one_group(const struct fuser *f, int value)
     return true;
 }
 
-/* Inputs as large as the result: with two of them, reading the result twice is cheaper than making it twice. */
+/* Number of inputs as large as the result. With two of them, reading the result twice is cheaper than computing it
+ * twice. */
 static int whole_inputs(const struct fuser *f, const struct sim_op *op)
 {
     int count = 0, rank = (int)strlen(op->op->output_labels);
@@ -104,7 +105,7 @@ static bool is_stored(const struct fuser *f, int v)
         return !generates(made) && made->op->kind != MODEL_RESHAPE &&
                !(f->copies_units && sim_is_cast_into_unit(f->s, v));
     if (made->op->apart || made->op->function == MODEL_SHIFT) return true;
-    const bool rows = made->op->lookup && made->op->kind == MODEL_MAP; /* which to look up: no one-hot is written */
+    const bool rows = made->op->lookup && made->op->kind == MODEL_MAP; /* a lookup: no one-hot is stored */
     if (f->library_dots && f->contractions[v] && made->op->kind == MODEL_MAP && !rows) return true;
     if (generates(made) || made->op->kind == MODEL_RESHAPE) return false;
     if (made->op->kind != MODEL_MAP || model_function_is(made->op->function, MODEL_IS_CONSTANT)) return true;
@@ -114,7 +115,7 @@ static bool is_stored(const struct fuser *f, int v)
     return f->contractions[v] > 1 || (f->consumers[v] > 1 && f->contractions[v] > 0);
 }
 
-/* Read more than once, and a cast from a narrower value, which is stored instead. */
+/* True for a cast from a narrower value with several readers. The narrower value is stored instead. */
 static bool widens_for_many(const struct fuser *f, const struct sim_op *op)
 {
     const struct sim_value *in = &f->s->values[op->inputs[0]], *out = &f->s->values[op->outputs[0]];
@@ -127,14 +128,14 @@ static bool is_contraction(const struct fuser *f, int op)
     return op >= 0 && f->s->ops[op].kind == SIM_COMPUTE && f->s->ops[op].op->kind == MODEL_EINSUM;
 }
 
-/* A kernel of several operations that is a call of a library, as attention is one, ends with its own results. */
+/* A kernel of several operations may be one library call, as attention is. It stores its own results. */
 static bool leaves_group(const struct fuser *f, int value, const struct sim_op *reader)
 {
     const struct model_op *made = f->s->ops[f->s->values[value].definition].op;
     return f->library_dots && made->group && made->group != reader->op->group;
 }
 
-/* The operation can be the epilogue of the contraction that makes its input j. */
+/* True if the operation can be the epilogue of the contraction that computes its input j. */
 static bool ends_contraction(const struct fuser *f, const struct sim_op *op, int j)
 {
     const int v = op->inputs[j];
@@ -143,9 +144,9 @@ static bool ends_contraction(const struct fuser *f, const struct sim_op *op, int
            strcmp(op->op->input_labels[j], op->op->output_labels) == 0;
 }
 
-/* Epilogues: a contraction with a single elementwise reader of the same shape does not store its raw result, nor do the
- * following readers, while each has a single elementwise reader (a bias is added, then rotated; a gradient is cast,
- * then accumulated). The last result is stored. A kernel ends only one contraction: a product's operand is not
+/* Epilogues. A contraction with a single elementwise reader of the same shape does not store its raw result. Neither do
+ * the readers that follow, as long as each has a single elementwise reader (a bias is added, then rotated; a gradient
+ * is cast, then accumulated). The last result is stored. A kernel ends only one contraction: a product's operand is not
  * another's epilogue. */
 static void find_epilogues(struct fuser *f)
 {
@@ -170,7 +171,8 @@ static void find_epilogues(struct fuser *f)
     }
 }
 
-/* Contractions that are added to something in their own loop: to another one's result, or to a gradient's array. */
+/* Finds contractions that are added in their own loop, to another contraction's result or to a gradient's
+ * accumulator. */
 static void find_sums(struct fuser *f)
 {
     for (int i = 0; i < f->s->op_count; i++) {
@@ -192,7 +194,7 @@ static void find_sums(struct fuser *f)
 static void push(struct fuser *f, int **list, int *count, int item)
 {
     enum { FIRST = 8 };
-    /* Lists are bounded by the operands of all operations, repeated by fusion; they grow by doubling. */
+    /* The list's size is bounded by all operations' operands, repeated by fusion. It grows by doubling. */
     if (!*count || (*count >= FIRST && (*count & (*count - 1)) == 0)) {
         int *larger = base_reserve(f->arena, *count ? 2 * (size_t)*count : FIRST, sizeof *larger);
         if (*count) memcpy(larger, *list, (size_t)*count * sizeof **list);
@@ -201,8 +203,9 @@ static void push(struct fuser *f, int **list, int *count, int item)
     (*list)[(*count)++] = item;
 }
 
-/* A library's batched product steps through an operand with one stride for the whole batch: the batch's dimensions
- * stand together, first. An operand of another order is copied into that one, a result out of it. */
+/* True if the operand or result must be copied. A library's batched product uses one stride for the whole batch, so
+ * batch dimensions must be adjacent and first. Operands in another order are copied into this order, results out of
+ * it. */
 static bool is_copied(const struct sim_op *op, const char *labels)
 {
     unsigned batch = 0;
@@ -213,7 +216,7 @@ static bool is_copied(const struct sim_op *op, const char *labels)
     return false;
 }
 
-/* Traffic of copies, in addition to the product's own. */
+/* Adds the copies' traffic to the product's own. */
 static void read_copies(struct fuser *f, const struct sim_op *op, struct sim_kernel *k)
 {
     for (int i = 0; i <= op->input_count; i++) {
@@ -225,20 +228,20 @@ static void read_copies(struct fuser *f, const struct sim_op *op, struct sim_ker
     }
 }
 
-/* Both gradients of a gated MLP's halves come of the same three arrays, in one pass over them. */
+/* The gradients of a gated MLP's two halves read the same three arrays in one pass. */
 static bool is_second_gate_gradient(const struct fuser *f, const struct sim_op *op)
 {
     const bool second = f->aten && !f->eager && op->kind == SIM_COMPUTE && op->op->function == MODEL_GATE_GRAD_1;
     return second && op[-1].kind == SIM_COMPUTE && op[-1].op->function == MODEL_GATE_GRAD_0 && op[-1].kernel >= 0;
 }
 
-/* It does each of its operations, and reads each operand, once for all that it makes. */
+/* Such a kernel runs each of its operations, and reads each operand, once for all results. */
 static bool shares_kernel(const struct fuser *f, const struct sim_op *op)
 {
     return f->eager || is_second_gate_gradient(f, op) || (f->library_dots && op->kind == SIM_COMPUTE && op->op->group);
 }
 
-/* An in-place update writes only its new elements: that slice. -1: no update. */
+/* The slice that an in-place update writes; -1 for other operations. */
 static int slice_of(const struct fuser *f, const struct sim_op *op, int value)
 {
     const bool updated = op->kind == SIM_COMPUTE && op->op->in_place && op->input_count > 1 &&
@@ -246,8 +249,8 @@ static int slice_of(const struct fuser *f, const struct sim_op *op, int value)
     return updated ? op->inputs[1] : -1;
 }
 
-/* Everything read to compute an operation: stored inputs, and those of fused inputs, recursively. The last use of a
- * stored value moves to the kernel that reads it. */
+/* Adds everything that is read to compute an operation: stored inputs, and recursively those of fused inputs. Extends a
+ * stored value's live range to the kernel that reads it. */
 static void read_inputs(struct fuser *f, const struct sim_op *op, int at, int kernel, struct sim_kernel *k)
 {
     const bool lookup = op->kind == SIM_COMPUTE && op->op->lookup;
@@ -299,7 +302,7 @@ static bool available_before(const struct fuser *f, const struct sim_op *op, int
     return true;
 }
 
-/* The operation goes over the elements of that input and no more. */
+/* True if the operation's index space is exactly that of the input. */
 static bool covers(const struct model_op *op, const char *labels)
 {
     for (int i = 0; i < op->input_count; i++)
@@ -307,7 +310,7 @@ static bool covers(const struct model_op *op, const char *labels)
     return strlen(op->output_labels) <= strlen(labels);
 }
 
-/* The elementwise kernel that has just made `reads`, or its fused operands, if all other inputs of the operation
+/* The preceding elementwise kernel that computes `reads`, or its fused operands. All other inputs of the operation must
  * precede the kernel. */
 static int kernel_through(const struct fuser *f, const struct sim_op *op, const struct sim_op *reads)
 {
@@ -329,7 +332,7 @@ static int kernel_through(const struct fuser *f, const struct sim_op *op, const 
     return -1;
 }
 
-/* The kernel of the same group, in the same loop and direction; contractions are kernels of their own. */
+/* The kernel of the same group, in the same loop and direction. Contractions are kernels of their own. */
 static int kernel_of_group(const struct fuser *f, const struct sim_op *op)
 {
     for (int i = (int)(op - f->s->ops) - 1; i >= 0 && op->op->group; i--) {
@@ -363,13 +366,13 @@ static bool runs(const struct fuser *f, const struct sim_op *op)
     return f->s->values[op->outputs[0]].stored;
 }
 
-/* A library writes its result whole, not into a slice of the stack for the backward pass. */
+/* A library stores its whole result, and a copy moves it into the stack for the backward pass. */
 static bool is_copied_to_stack(const struct fuser *f, const struct sim_op *op, int value)
 {
     return f->copies_stacks && op->loop >= 0 && op->op->kind == MODEL_EINSUM && f->s->values[value].saved;
 }
 
-/* A gradient of tied logits is scaled for each of the two products that read it. */
+/* The gradient of tied logits is scaled again for each of the two products that read it. */
 static bool is_scaled_again(const struct fuser *f, const struct sim_op *op, int value)
 {
     return f->scales_logits && op->op->function == MODEL_SCALE && f->contractions[value] > 1;
@@ -388,8 +391,8 @@ static void copy_units(struct fuser *f, const struct sim_op *op, struct sim_kern
     for (int i = 0; i < count; i++) push(f, &kernel->writes, &kernel->write_count, shapes[i]);
 }
 
-/* Kernels are built in order, but a kernel may get more parts when another joins it. Parts are therefore held by kernel
- * and laid out at the end. */
+/* Kernels are built in order, but a later kernel may join an earlier one and add parts. So parts are kept by kernel,
+ * and become consecutive at the end. */
 static void build_kernels(struct fuser *f)
 {
     struct sim_sharded *s = f->s;
@@ -423,7 +426,7 @@ static void build_kernels(struct fuser *f)
     sim_lay_out_kernels(f->arena, s, parts);
 }
 
-/* Collectives and loop brackets read the operands of fused values, which live until then. */
+/* Collectives and loop brackets read the operands of fused values, and extend their live ranges. */
 static void extend_lives(struct fuser *f)
 {
     for (int i = 0; i < f->s->op_count; i++) {

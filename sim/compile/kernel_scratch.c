@@ -1,4 +1,4 @@
-/* Bytes of one device: of a value, of a label's part, and of the scratch that the widest kernel of a program needs. */
+/* Bytes on one device: of a value, of a label's shard, and of the largest kernel scratch of a program. */
 #include "sim/compile/local_sizes.h"
 
 #include <string.h>
@@ -16,7 +16,7 @@ int64_t sim_slice_bytes(const struct sim_local *l, int value)
     return sim_aligned(bytes);
 }
 
-/* Scratch of a kernel's row: one row per operand to convert or broadcast, and per result. */
+/* Scratch for a kernel's row: one row per converted or broadcast operand, and one per result. */
 static int64_t row_scratch_bytes(const struct sim_local *l, int k)
 {
     const struct sim_sharded *s = l->s;
@@ -37,7 +37,7 @@ static int64_t row_scratch_bytes(const struct sim_local *l, int k)
     return sim_times(slots, sim_aligned(sim_times(row, (int64_t)sizeof(float))));
 }
 
-/* Looking rows up needs nothing. Scattering sorts the tokens by row, and adds a row up. */
+/* A lookup needs no scratch. A scatter sorts tokens by row, and adds up one row. */
 static int64_t lookup_scratch_bytes(const struct sim_local *l, const struct sim_op *op)
 {
     int64_t counts = 1, row = 1;
@@ -62,7 +62,7 @@ static int64_t bounded_extent(const struct sim_local *l, const struct sim_op *op
     return extent < bound ? extent : bound;
 }
 
-/* Contractions of bfloat16 or int8 go through tiles of float32. */
+/* Contractions of bfloat16 or int8 use tiles of float32. */
 static int64_t tile_scratch_bytes(const struct sim_local *l, const struct sim_op *op)
 {
     const struct sim_value *values = l->s->values;
@@ -78,7 +78,7 @@ static int64_t tile_scratch_bytes(const struct sim_local *l, const struct sim_op
     return sim_aligned(rows * depth * 4) + sim_aligned(depth * columns * 4) + sim_aligned(rows * columns * 4);
 }
 
-/* Scratch per group: the order of tokens, their top probabilities, the load of experts, the assignments. */
+/* Scratch per group: order of tokens, their top probabilities, loads of experts, assignments. */
 static int64_t route_scratch_bytes(const struct sim_local *l, const struct sim_op *op)
 {
     const char *labels = op->op->output_labels;
@@ -93,7 +93,7 @@ bool sim_routes(const struct model_op *op)
     return op->kind == MODEL_RESHAPE && model_function_is(op->function, MODEL_IS_CHOICE);
 }
 
-/* A copy of one example's part of a cache; at most a device's whole part of a layer's. */
+/* A copy of one example's part of a cache, at most a layer's whole shard. */
 static int64_t example_scratch_bytes(const struct sim_local *l, const struct sim_op *op)
 {
     return sim_aligned(sim_slice_bytes(l, op->outputs[0]));

@@ -1,8 +1,8 @@
 /* Asynchronous collectives: independent work runs between a collective's start and its wait. The order follows XLA's
- * latency hiding scheduler: each computation (a loop's body, or the step) is listed backwards from its end. A wait is
- * scheduled once all its readers are; its start follows when enough work is between them. One collective of a kind is
- * in flight at a time. Costs are that scheduler's own, the same for all sizes, so that the order belongs to the
- * program, not to a plan. Fusion comes before. */
+ * latency hiding scheduler. It lists each computation (a loop's body, or the step) backward from its end. A wait is
+ * scheduled once all its readers are. Its start follows when enough work is between them. One collective of a kind is
+ * in flight at a time. Costs are the scheduler's own and independent of sizes, so the order is a property of the
+ * program, not of a plan. Fusion runs before. */
 #include "sim/compile/passes.h"
 
 #include <math.h>
@@ -16,15 +16,16 @@ struct edge {
     double latency;
 };
 
-/* A kernel, a whole loop, the start of a collective or its end. */
+/* A kernel, a whole loop, or a collective's start or wait. */
 struct node {
     enum role role;
-    int op;                       /* its first operation; a loop's begin */
-    int successors, predecessors; /* first edges, or -1 */
-    int open_successors;          /* edges to nodes that have no place yet */
-    double cost, depth;           /* depth: latency of the collectives on the way to it, the longest way */
-    double time;                  /* from which on it may be placed; then where it was, counted from the end */
-    unsigned kinds;               /* collectives inside a loop, or that it is one end of: bits of enum sim_collective */
+    int op;                       /* its first operation, or a loop's begin */
+    int successors, predecessors; /* first edge of each list, or -1 */
+    int open_successors;          /* edges to nodes that are not scheduled yet */
+    double cost, depth;           /* depth: latency of the collectives on the longest path to it */
+    double time;    /* earliest time at which it may be scheduled, then its actual time, both counted from the end */
+    unsigned kinds; /* kinds of collectives inside a loop, or of the one that it starts or ends: bits of enum
+                       sim_collective */
 };
 
 struct scheduler {
@@ -32,11 +33,11 @@ struct scheduler {
     struct sim_sharded *s;
     bool library_dots;
     struct sim_settings costs;
-    unsigned kinds;          /* of collectives that are asynchronous: bits of enum sim_collective */
-    int *node_of;            /* per operation: the node that makes its results; of a computation that is being listed */
-    int *seen;               /* per operation: the last node that asked for it */
-    int *order, order_count; /* operations as they come now */
-    int *done;               /* per operation: for a collective, the place in the order before which it is waited for */
+    unsigned kinds;          /* asynchronous kinds: bits of enum sim_collective */
+    int *node_of;            /* per operation: the node that computes its results, in the computation being scheduled */
+    int *seen;               /* per operation: the last node that visited it */
+    int *order, order_count; /* operations in their new order */
+    int *done;               /* per collective operation: the position in the order before which its wait runs */
     bool *listed;
 };
 
@@ -48,20 +49,20 @@ struct graph {
     int node_count;
     struct edge *edges;
     int edge_count, edge_capacity;
-    int *writer; /* per array: the node that wrote it last, -1 none */
+    int *writer; /* per array: the last node that wrote it, or -1 */
     struct reader {
         int node, next;
-    } * readers; /* lists of nodes */
+    } * readers; /* linked lists of nodes */
     int reader_count, reader_capacity;
-    int *reader_of; /* per array: those since then */
-    int *inside;    /* per operation: the nodes that it is done in, if it has none of its own */
+    int *reader_of; /* per array: its readers since then */
+    int *inside;    /* per operation without its own node: the nodes that contain it */
     int *ready, ready_count, *placed, placed_count;
     double now;
     int on_the_way[SIM_COLLECTIVE_COUNT],
         asked_for[SIM_COLLECTIVE_COUNT]; /* collectives between wait and start; waits that are ready */
 };
 
-/* Made inside whoever reads it: a fused value, or another name. It has no place of its own. */
+/* True for a fused value or an alias. Its readers contain it, so it has no node of its own. */
 static bool is_inside_readers(const struct sim_op *op)
 {
     return op->kind == SIM_COMPUTE && op->kernel < 0;
@@ -85,7 +86,7 @@ static int add_node(struct graph *g, enum role role, int op, double cost, unsign
     return g->node_count++;
 }
 
-/* An operation before a loop is not moved after it: its operands would live through the loop, and the scheduler
+/* An operation before a loop does not move after it. Its operands would live through the loop, and the scheduler
  * considers memory, too. */
 static void stay_before(struct graph *g, int loop)
 {
@@ -125,7 +126,7 @@ static void add_nodes(struct graph *g)
         } else if (op->kind == SIM_COMMUNICATE &&
                    (i == s->op_count - 1 || !(g->scheduler->kinds >> op->collective & 1))) {
             node_of[i] = add_node(g, WORK, i, g->scheduler->costs.least_cost,
-                                  0); /* waited for at once; the step's result stays its last operation */
+                                  0); /* waits at once; the step's result stays its last operation */
         } else if (op->kind == SIM_COMMUNICATE) {
             node_of[i] = add_collective(g, i);
         } else if (!is_inside_readers(op)) {
@@ -161,7 +162,7 @@ static void need_inputs(struct graph *g, int node, const struct sim_op *op)
     }
 }
 
-/* A collective takes its operand when it starts, and its result is there when it is done. */
+/* A collective reads its operand at its start. Its result exists after its wait. */
 static int first_of(const struct graph *g, int node)
 {
     return g->nodes[node].role == WAIT ? node - 1 : node;
@@ -182,7 +183,7 @@ static void write_array(struct graph *g, int array, int node)
     g->writer[array] = node;
 }
 
-/* The arrays of a tensor that an operation touches: a separate first layer has an array of its own. */
+/* The arrays of a tensor that an operation accesses. A separate first layer has its own array. */
 static unsigned arrays_of(const struct graph *g, int op, int tensor)
 {
     const struct sim_sharded *s = g->scheduler->s;
@@ -211,7 +212,7 @@ static void touch(struct graph *g, int op, const struct sim_value *value, enum a
     }
 }
 
-/* An in-place update comes after readers of the old contents and before the others. */
+/* An in-place update follows the readers of the old contents, and precedes the other readers. */
 static void touch_arrays(struct graph *g, int op)
 {
     const struct sim_sharded *s = g->scheduler->s;
@@ -243,7 +244,7 @@ static bool deepen(struct graph *g, int node)
     return n->depth > before;
 }
 
-/* Nodes stand nearly in the order of their edges. */
+/* Nodes are nearly in topological order. */
 static void find_depths(struct graph *g)
 {
     bool deeper = true;
@@ -253,9 +254,9 @@ static void find_depths(struct graph *g)
     }
 }
 
-/* ---- which comes next, from the end ---- */
+/* ---- the choice of the next node, from the end ---- */
 
-/* A collective of a kind that is on its way: no other one of it may be waited for meanwhile. */
+/* True if a collective of this kind is in flight: no other wait of the kind may be scheduled meanwhile. */
 static bool is_blocked(const struct graph *g, const struct node *n)
 {
     for (int k = 0; k < SIM_COLLECTIVE_COUNT; k++)
@@ -281,7 +282,7 @@ static double stalls_least(const struct graph *g, const struct node *n)
     return -fmax(0, n->time - g->now);
 }
 
-/* No other start is waiting above it: it may be early. */
+/* Defers a start that no other collective depends on: it may run earlier. */
 static double is_no_first_start(const struct graph *g, const struct node *n)
 {
     return !(n->role == START && n->depth == 0 && !is_wanted_back(g, n));
@@ -298,7 +299,7 @@ static double leads_to_collectives(const struct graph *g, const struct node *n)
     return n->depth;
 }
 
-/* As much work as remains to be overlapped with. */
+/* Prefers the node whose cost is nearest to the work that remains to be overlapped. */
 static double wastes_least(const struct graph *g, const struct node *n)
 {
     double next = INFINITY;
@@ -328,7 +329,7 @@ static double stood_last(const struct graph *g, const struct node *n)
     return n->op;
 }
 
-/* The first of them that tells two nodes apart decides. */
+/* The first criterion that differs decides. */
 static double (*const merits[])(const struct graph *g, const struct node *n) = {
     waits,        stalls_least,  is_no_first_start, frees_a_kind, leads_to_collectives,
     wastes_least, unlocks_waits, makes_ready,       stood_last};
@@ -390,7 +391,7 @@ static void list_op(struct graph *g, int op)
     c->order[c->order_count++] = op;
 }
 
-/* A fused value comes before its first reader. */
+/* A fused value precedes its first reader. */
 static void list_fused(struct graph *g, const struct sim_op *op)
 {
     const struct scheduler *c = g->scheduler;
@@ -458,7 +459,7 @@ static void schedule(struct scheduler *c, int from, int to)
     }
     for (int n = g->placed_count; g->placed_count == g->node_count && n > 0; n--)
         list_node(g, &g->nodes[g->placed[n - 1]]);
-    list_as_it_stood(g); /* a value without readers; the program's own order, if the scheduler finds none */
+    list_as_it_stood(g); /* a value without readers; the program's order if the scheduler fails */
 }
 
 unsigned sim_asynchronous_kinds(sim_pass_set passes)

@@ -1,5 +1,5 @@
-/* The values that are arrays of a compiled step, or stand for some, and those of them whose buffer is the same under
- * any order: most are, so that they are worked out once. */
+/* Lists the values that are arrays of a compiled step, or represent some. Most of them have the same buffer under any
+ * order, so these buffers are computed once. */
 #include "sim/compile/compiled_buffers.h"
 
 static bool is_stacked_gradient(const struct sim_assigner *a, const struct sim_value *value)
@@ -15,7 +15,7 @@ bool sim_is_gathered(const struct sim_assigner *a, int value)
     return made >= 0 && a->s->ops[made].kind == SIM_COMMUNICATE && a->s->ops[made].collective == SIM_ALL_GATHER;
 }
 
-/* Unless it is one for its weight gradients alone. */
+/* True unless the value is an array only for its weight gradients. */
 static bool is_array(const struct sim_assigner *a, int v)
 {
     const struct sim_value *value = &a->s->values[v];
@@ -25,8 +25,8 @@ static bool is_array(const struct sim_assigner *a, int v)
            !a->is_of_its_products[v] && !(made && made->kind == SIM_COMPUTE && made->op->phase == MODEL_OPTIMIZER);
 }
 
-/* Over slices, weight gradients of layers that are no loops stand whole until all layers are done, and are summed then
- * (a dump of MaxText for two slices of v4 by libtpu 0.0.42.1). */
+/* Over slices, weight gradients of unscanned layers stay whole until all layers are done, and are summed then (a dump
+ * of MaxText for two slices of v4 by libtpu 0.0.42.1). */
 bool sim_is_summed_behind(const struct sim_assigner *a, int v)
 {
     const struct sim_value *value = &a->s->values[v];
@@ -35,13 +35,13 @@ bool sim_is_summed_behind(const struct sim_assigner *a, int v)
            a->goes_backward[value->loop];
 }
 
-/* Some order leaves it until a weight gradient that comes late. */
+/* True if some order keeps the value until a postponed weight gradient. */
 static bool may_wait(const struct sim_assigner *a, int v)
 {
     return a->windowed[v] || a->deferred[v] || a->waiting[v];
 }
 
-/* Elementwise kernels write over an operand, unless their own result waits. */
+/* Elementwise kernels overwrite an operand, unless their own result is postponed. */
 static bool may_be_overwritten(const struct sim_assigner *a, const struct sim_value *value, const struct sim_op *last)
 {
     return last->kind == SIM_COMPUTE && last->op->kind == MODEL_MAP &&
@@ -54,7 +54,8 @@ static bool is_summed(const struct sim_assigner *a, int v)
     return last >= 0 && a->s->ops[last].kind == SIM_COMMUNICATE && a->s->ops[last].collective == SIM_ALL_REDUCE;
 }
 
-/* Read by another loop over layers, or carried from one layer to the next: such have stacks and arrays of layers. */
+/* True if another loop over layers reads the value, or one layer passes it to the next. Such values are in stacks or
+ * arrays of layers. */
 static bool leaves_its_layer(const struct sim_assigner *a, int v)
 {
     const struct sim_value *value = &a->s->values[v];
@@ -62,7 +63,7 @@ static bool leaves_its_layer(const struct sim_assigner *a, int v)
     return a->carried_in[v] >= 0 || (in_layers && value->last_use > a->s->ops[value->loop].match);
 }
 
-/* Its life depends on what there is room for, or on the order. */
+/* True if the value's live range depends on free memory, or on the order. */
 static bool is_made_to_order(const struct sim_assigner *a, const struct sim_value *value)
 {
     const struct sim_op *made = value->definition >= 0 ? &a->s->ops[value->definition] : NULL;
@@ -71,8 +72,8 @@ static bool is_made_to_order(const struct sim_assigner *a, const struct sim_valu
            sim_is_gathered_one_hot(a, value);
 }
 
-/* Whether add_value asks nothing about it that differs from one call of sim_assign_buffers to the next, but for sums
- * over devices, which write over their operand except in estimates. */
+/* True if add_value gives the same answer in every call of sim_assign_buffers. Sums over devices count as such,
+ * although they overwrite their operand except in estimates. */
 static bool can_be_settled(const struct sim_assigner *a, int v)
 {
     const struct sim_value *value = &a->s->values[v];

@@ -1,13 +1,13 @@
-/* Allocation and free of every stored value, as a list of events in program order. A value lives from its operation to
- * its last use; one made outside a loop and used inside lives until the loop has ended; one made in the forward loop
- * for the backward loop lives from its iteration there to its iteration here (or, if layers are scanned, in a stacked
- * array from the first loop's start to the second one's end). Loop-carried values are passed on without a copy.
- * Elementwise operations and all-reduces overwrite an operand that dies with them. */
+/* Allocations and frees of stored values, as events in program order. A value lives from its operation to its last use.
+ * A value from outside a loop that is used inside lives until the loop ends. A value of the forward loop that the
+ * backward loop reads lives from its iteration in the first to that in the second. If layers are scanned, it is in a
+ * stacked array from the start of the first loop to the end of the second. Loop-carried values are passed on without a
+ * copy. Elementwise operations and all-reduces overwrite an operand that dies there. */
 #include "sim/compile/passes.h"
 
 #include <string.h>
 
-/* Order of events at one operation. A loop's bracket comes after the allocations before it. */
+/* Order of events at one operation. A loop's bracket follows the allocations before it. */
 enum moment { BEFORE, BRACKET, FREE_FIRST, ALLOCATE, FREE, MOMENT_COUNT };
 
 struct timed {
@@ -15,8 +15,8 @@ struct timed {
     enum moment moment;
 };
 
-/* Memory of a layer as FSDP's unit: gathered parameters, gradients as computed, and gradients being reduced and
- * scattered. */
+/* Memory of a layer as FSDP's unit: gathered parameters, gradients as computed, and gradients that are being reduced
+ * and scattered. */
 enum of_unit { OF_NO_UNIT, GATHERED, GRADIENT, SCATTERED };
 
 struct tracker {
@@ -24,10 +24,10 @@ struct tracker {
     struct sim_sharded *s;
     struct timed *events;
     int count;
-    int *carried_in, *carried_out; /* of each value: the loop operation that carries it; -1 if none */
-    bool *held;                    /* of each value: it goes behind its last use, whatever is written there */
-    unsigned char *unit;           /* of each value: enum of_unit */
-    int *read_in_loop;             /* of each value */
+    int *carried_in, *carried_out; /* per value: the loop operation that carries it, or -1 */
+    bool *held;                    /* per value: freed after its last use, even if that overwrites it */
+    unsigned char *unit;           /* per value: enum of_unit */
+    int *read_in_loop;             /* per value */
     bool scanned, unordered_remat, transposes;
 };
 
@@ -51,7 +51,7 @@ static void add(struct tracker *t, int op, enum moment moment, int sign, const s
     t->count++;
 }
 
-/* The operation after which a value of loop `home`, last used at `use`, can go. */
+/* The operation after which a value of loop `home`, last used at `use`, is freed. */
 static int release_point(const struct tracker *t, int home, int use)
 {
     int loop = t->s->ops[use].loop;
@@ -66,7 +66,7 @@ static int release_point(const struct tracker *t, int home, int use)
 static bool writes_in_place(const struct sim_op *op)
 {
     if (op->kind == SIM_COMMUNICATE) return op->collective == SIM_ALL_REDUCE;
-    bool held = op->op->function == MODEL_SHIFT || op->op->apart; /* whoever made the logits still holds them */
+    bool held = op->op->function == MODEL_SHIFT || op->op->apart; /* the logits' producer still holds them */
     return op->kind == SIM_COMPUTE && !held && (op->op->kind == MODEL_MAP || op->op->kind == MODEL_UPDATE);
 }
 
@@ -96,7 +96,7 @@ static void track_stacked(struct tracker *t, const struct sim_value *value)
     add(t, user >= 0 ? t->s->ops[user].match : value->last_use, FREE, -1, value, shape);
 }
 
-/* Offloaded tensors need buffers for two layers: one in transfer and one in use. */
+/* Offloaded tensors need two buffers: one layer's is in transfer, another's in use. */
 static void track_transfers(struct tracker *t, const struct sim_value *value)
 {
     const int user = t->s->ops[value->last_use].loop, end = user >= 0 ? t->s->ops[user].match : value->last_use;
@@ -106,7 +106,7 @@ static void track_transfers(struct tracker *t, const struct sim_value *value)
     }
 }
 
-/* A loop-carried input was allocated before the loop; again if its source is still needed afterwards. */
+/* A loop-carried input was allocated before the loop. It is copied if its source is still needed later. */
 static void track_carried_in(struct tracker *t, int v)
 {
     const struct sim_value *value = &t->s->values[v];
@@ -126,7 +126,7 @@ static void track_free(struct tracker *t, const struct sim_value *value)
     add(t, at, in_place && same_size && !held ? FREE_FIRST : FREE, -1, value, value->shape);
 }
 
-/* True if the value's life ends by becoming, or continuing as, a loop-carried value. */
+/* True if the value's live range ends by becoming, or continuing as, a loop-carried value. */
 static bool changes_hands(const struct tracker *t, int v)
 {
     const struct sim_value *value = &t->s->values[v];
@@ -135,8 +135,8 @@ static bool changes_hands(const struct tracker *t, int v)
     return last && last->kind == SIM_LOOP_BEGIN && listed(last->inputs, last->input_count, v);
 }
 
-/* A compiler may recompute the next layer before it is done with this one, so that two layers' recomputed tensors
- * coexist, unless the layer is the only one. */
+/* A compiler may recompute the next layer before the current one is done. Then both layers' recomputed tensors coexist,
+ * unless there is only one layer. */
 static void track_second_layer(struct tracker *t, const struct sim_value *value)
 {
     const struct sim_sharded *s = t->s;
@@ -157,7 +157,7 @@ bool sim_is_offloaded(const struct sim_sharded *s, int v)
            value->last_use > s->ops[value->loop].match;
 }
 
-/* The last operation of the backward pass of this loop over microbatches, or of the one outside such loops. */
+/* The last operation of the backward pass in this loop over microbatches, or outside such loops. */
 static int last_backward(const struct sim_sharded *s, int loop)
 {
     int i = s->op_count - 1;
@@ -166,9 +166,9 @@ static int last_backward(const struct sim_sharded *s, int loop)
     return i;
 }
 
-/* A unit's parameters live from its layer's start to its end; the prefetched next unit's from the first layer to the
- * last gradient. If the backward pass reads the forward pass's gathers, all of them live in between. Gradients live to
- * the end of the layer, their scattered form while the next layer runs. */
+/* A unit's parameters live from its layer's start to its end. The next unit is prefetched, so its parameters coexist
+ * from the first layer to the last gradient. If the backward pass reuses the forward pass's gathers, all of these live
+ * in between. Gradients live to the end of their layer, their scattered form while the next layer runs. */
 static void track_unit(struct tracker *t, int v)
 {
     const struct sim_value *value = &t->s->values[v];
@@ -189,7 +189,7 @@ static void track_unit(struct tracker *t, int v)
     add(t, last > end ? last : end, FREE, -1, value, value->shape);
 }
 
-/* Kernels have the layers in their second dimension: a loop over layers slices a transposed copy, which lives from the
+/* Kernels have the layer as their second dimension. A loop over layers slices a transposed copy, which lives from the
  * step's start to the end of the last such loop. */
 static void track_transposed(struct tracker *t, int v)
 {
@@ -202,7 +202,7 @@ static void track_transposed(struct tracker *t, int v)
     add(t, release_point(t, -1, t->read_in_loop[v]), FREE, -1, value, shape);
 }
 
-/* The last operation of a layer that reads it; -1: none does. */
+/* The last operation of a layer that reads the value; -1 if none does. */
 static void find_read_in_loops(struct tracker *t)
 {
     for (int v = 0; v < t->s->value_count; v++) t->read_in_loop[v] = -1;
@@ -226,14 +226,14 @@ static void track(struct tracker *t, int v)
     if (t->unordered_remat) track_second_layer(t, value);
     int carried_in = t->carried_in[v];
     bool outlives_loop =
-        value->loop >= 0 && value->last_use > t->s->ops[value->loop].match; /* the bracket itself is still inside */
+        value->loop >= 0 && value->last_use > t->s->ops[value->loop].match; /* the bracket itself is inside */
     const bool offloaded = sim_is_offloaded(t->s, v);
     if (carried_in >= 0) track_carried_in(t, v);
     if (outlives_loop && (t->scanned || offloaded)) {
         if (offloaded) track_transfers(t, value);
         else track_stacked(t, value);
         if (carried_in >= 0)
-            add(t, carried_in, FREE_FIRST, -1, value, value->shape); /* copied into the stack, from where it is read */
+            add(t, carried_in, FREE_FIRST, -1, value, value->shape); /* copied into the stack where it is read */
         return;
     }
     bool result = value->definition >= 0 && t->s->ops[value->definition].kind == SIM_LOOP_END;
@@ -245,7 +245,7 @@ static void track(struct tracker *t, int v)
     else if (!output) add(t, value->definition >= 0 ? value->definition : carried_in, FREE, -1, value, value->shape);
 }
 
-/* Stable: events of one moment keep the order in which they were found. */
+/* A stable sort: events of one moment keep their order. */
 static void sort_by_time(struct tracker *t, struct sim_event *out)
 {
     int slots = t->s->op_count * MOMENT_COUNT;
@@ -296,7 +296,7 @@ static void find_units(struct tracker *t)
     }
 }
 
-/* A loop-carried value is one buffer under all its names: before, inside and after. */
+/* A loop-carried value is one buffer under all its names: before, inside and after the loop. */
 static void share_fate(struct sim_sharded *s)
 {
     for (int i = 0; i < s->op_count; i++) {

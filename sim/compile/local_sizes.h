@@ -1,4 +1,4 @@
-/* Private to sim/compile: sizes of one device, in bytes of an arena (kernel_scratch.c). */
+/* Private to sim/compile: sizes on one device, in bytes of an arena (kernel_scratch.c). */
 #ifndef SIM_COMPILE_LOCAL_SIZES_H
 #define SIM_COMPILE_LOCAL_SIZES_H
 
@@ -6,7 +6,7 @@
 
 enum { SIM_ALIGNMENT_BYTES = 64 };
 
-/* A program of these sizes, sharded over this mesh. */
+/* A sharded program with its mesh and sizes. */
 struct sim_local {
     const struct sim_sharded *s;
     const int64_t *sizes; /* per enum model_size */
@@ -18,15 +18,15 @@ static inline int64_t sim_aligned(int64_t bytes)
     return (bytes + SIM_ALIGNMENT_BYTES - 1) / SIM_ALIGNMENT_BYTES * SIM_ALIGNMENT_BYTES;
 }
 
-/* Sizes were bounded when the plan was read, but their product may be anything: it saturates. */
+/* The plan bounds each size but not their product, so the product saturates. */
 static inline int64_t sim_times(int64_t a, int64_t b)
 {
     return a && b > INT64_MAX / 64 / a ? INT64_MAX / 64 : a * b;
 }
 
-/* One instance of a value, aligned. */
+/* Aligned bytes of one instance of a value. */
 int64_t sim_slice_bytes(const struct sim_local *local, int value);
-/* Maximum scratch of a kernel, without operands and results. */
+/* The largest scratch of any kernel, without operands and results. */
 int64_t sim_scratch_bytes(const struct sim_local *local);
 
 #endif

@@ -1,10 +1,10 @@
-/* XLA:TPU's rematerialization of a step with scanned layers that does not fit: the pass of peak_priority.c
- * (hlo_rematerialization of OpenXLA), applied inside the loop with the peak, or outside all loops. Stacks cross the
- * loop and stay. Candidates are made in this computation and read after the peak, such as the tensors that a backward
- * layer recomputes under remat_policy full. The one that frees most is dropped: its result, less operands that must
- * live longer instead. It is recomputed right before its next reader, or before the loop that reads it. Reductions are
- * not recomputed; gathers of weights outside layers are, as the head's (all-gather.remat in its dumps), if gathers are
- * synchronous. */
+/* XLA:TPU's rematerialization of a step with scanned layers that does not fit. This is peak_priority.c's pass
+ * (hlo_rematerialization of OpenXLA), applied in the loop with the peak, or outside all loops. Stacks cross the loop
+ * and are not candidates. Candidates are computed in this computation and read after the peak, such as the tensors that
+ * a backward layer recomputes under remat_policy full. The pass drops the one that frees most: its result, less
+ * operands that must live longer instead. It is recomputed right before its next reader, or before the loop that reads
+ * it. Reductions are not recomputed. Gathers of weights outside layers are, such as the head's (all-gather.remat in its
+ * dumps), if gathers are synchronous. */
 #include "sim/compile/compiled_buffers.h"
 
 #include <math.h>
@@ -13,14 +13,14 @@ enum { MOST_ROUNDS = 64 };
 
 struct body {
     struct sim_assigner *a;
-    int loop, end; /* its last operation; of the step outside of loops: -1, and behind the last operation */
+    int loop, end; /* the loop and its last operation; outside loops: -1, and the end of the program */
     struct uses {
         int *at, count;
-    } * uses; /* per value: operations of the body that read its array, in order */
+    } * uses; /* per value: operations of the body that read its array, in program order */
     int *operands, operand_count, *seen, stamp;
 };
 
-/* ---- who reads an array ---- */
+/* ---- readers of an array ---- */
 
 static bool is_array(const struct sim_assigner *a, int value)
 {
@@ -28,7 +28,7 @@ static bool is_array(const struct sim_assigner *a, int value)
     return v->stored || v->persistent || v->definition < 0;
 }
 
-/* The operation itself, or the loop within this body that it is in. */
+/* The operation itself, or the loop of this body that contains it. */
 static int stands_at(const struct body *b, int op)
 {
     while (b->a->s->ops[op].loop != b->loop && b->a->s->ops[op].loop >= 0) op = b->a->s->ops[op].loop;
@@ -39,7 +39,7 @@ static void note_use(struct body *b, int value, int at)
 {
     const struct sim_sharded *s = b->a->s;
     if (!is_array(b->a, value) && s->ops[s->values[value].definition].kind == SIM_COMPUTE) {
-        const struct sim_op *op = &s->ops[s->values[value].definition]; /* whoever reads it computes it */
+        const struct sim_op *op = &s->ops[s->values[value].definition]; /* its readers compute it */
         for (int j = 0; j < op->input_count; j++) note_use(b, op->inputs[j], at);
         return;
     }
@@ -83,7 +83,8 @@ static const struct sim_gap *gap_at(const struct sim_assigner *a, int value, int
     return NULL;
 }
 
-/* Float32 logits are made again themselves, from the gathered weight, which is there for that. */
+/* True if the float32 logits are recomputed themselves, from the gathered weight. The weight stays allocated for
+ * that. */
 static bool makes_wide_logits(const struct sim_sharded *s, int weight)
 {
     for (int i = s->values[weight].definition + 1; i < s->op_count; i++)
@@ -93,7 +94,7 @@ static bool makes_wide_logits(const struct sim_sharded *s, int weight)
     return false;
 }
 
-/* In layers, computations; outside them, a weight's gather. */
+/* Computations in layers; outside layers, gathers of weights. */
 static bool is_repeatable(const struct body *b, const struct sim_op *op)
 {
     if (sim_is_over_layers(b->a, b->loop)) return op->kind == SIM_COMPUTE;
@@ -101,7 +102,7 @@ static bool is_repeatable(const struct body *b, const struct sim_op *op)
            !sim_has_batch(b->a->s, op->outputs[0]) && !makes_wide_logits(b->a->s, op->outputs[0]);
 }
 
-/* True if made in the body, as a fusion's only result, and not leaving it. */
+/* True if the value is computed in the body, does not leave it, and is its fusion's only result. */
 static bool can_be_made_again(const struct body *b, int value)
 {
     const struct sim_sharded *s = b->a->s;
@@ -110,7 +111,7 @@ static bool can_be_made_again(const struct body *b, int value)
            is_repeatable(b, &s->ops[v->definition]) && v->last_use < b->end && b->a->carried_out[value] < 0;
 }
 
-/* A softmax's quotient is computed in its readers; its array is that of the scores. */
+/* True for a softmax's quotient, which its readers compute from the array of scores. */
 static bool is_made_with(const struct body *b, int value, int operand)
 {
     const struct sim_sharded *s = b->a->s;
@@ -119,7 +120,7 @@ static bool is_made_with(const struct body *b, int value, int operand)
            can_be_made_again(b, operand);
 }
 
-/* The arrays of this body that a copy reads: through operations of its own kernel. */
+/* Lists the arrays of this body that a copy reads, through operations of its own kernel. */
 static void collect_operands(struct body *b, int value)
 {
     const struct sim_sharded *s = b->a->s;
@@ -141,8 +142,7 @@ static void find_operands(struct body *b, int value)
     collect_operands(b, value);
 }
 
-/* Bytes that a copy before an operation would keep alive: operands not alive at the peak, or freed before that
- * operation. */
+/* Bytes that a copy before operation `at` would keep alive: operands not alive at the peak, or freed before `at`. */
 static double waiting_bytes(struct body *b, int value, int peak_op, int at)
 {
     double bytes = 0;

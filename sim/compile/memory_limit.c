@@ -1,5 +1,5 @@
-/* Layout decisions that depend on available memory. Each records the range of limits with the same outcome, so that a
- * layout serves other plans, too. */
+/* Layout decisions that depend on available memory. Each records the range of limits with the same outcome, so that
+ * other plans can reuse a layout. */
 #include "sim/compile/compiled_buffers.h"
 
 #include <math.h>
@@ -14,7 +14,7 @@ bool sim_has_room(struct sim_assigner *a, double bytes)
 
 double sim_remat_cost(struct sim_assigner *a, double freed_bytes)
 {
-    enum { SURE = 1 << 30 }; /* of a share: rounding is far less */
+    enum { SURE = 1 << 30 }; /* relative precision; rounding is far smaller */
     const double limit_bytes = a->options->limit_bytes;
     if (freed_bytes <= 0) return INFINITY;
     const double cost = floor(limit_bytes / freed_bytes), margin_bytes = fabs(limit_bytes) / SURE,

@@ -1,15 +1,15 @@
-/* The three orders that XLA's memory scheduler tries (hlo_memory_scheduler, whose log gives the estimate of each;
- * libtpu 0.0.42), by their effect on lifetimes:
- * - list: operations that free memory come as soon as they can. Weight gradients follow their operands, updates follow
- * gradients; arrays that loops fill are made first. In unscanned layers the gathers for weight gradients come in the
- * forward pass, since they grow less than the next layer does.
- * - depth first: the deepest result first, so that weight gradients, and their operands, wait until the end of their
- * loop or pass.
- * - post order: results in the step's output order: the decoder's before the encoder's, and optimizer states before
- * parameters. */
+/* The three orders that XLA's memory scheduler tries (hlo_memory_scheduler, whose log gives each estimate; libtpu
+ * 0.0.42), by their effect on live ranges:
+ * - List: operations that free memory run as early as possible. Weight gradients follow their operands, updates follow
+ *   gradients, and arrays that loops fill are allocated first. In unscanned layers the gathers for weight gradients run
+ *   in the forward pass, since they grow memory less than the next layer.
+ * - Depth first: the deepest result comes first. So weight gradients, and their operands, wait until the end of their
+ *   loop or pass.
+ * - Post order: results follow the step's output order: the decoder's before the encoder's, and optimizer states before
+ *   parameters. */
 #include "sim/compile/compiled_buffers.h"
 
-/* Follows fused values to the arrays; an operand of a windowed product is an array. */
+/* Looks through fused values to the arrays. An operand of a windowed einsum is an array. */
 static void mark_arrays(const struct sim_sharded *s, int value, int loop, const bool *windowed, bool *marked)
 {
     const struct sim_value *v = &s->values[value];
@@ -41,7 +41,7 @@ static bool is_norm(const struct sim_op *op)
     return op->kind == SIM_COMPUTE && op->op->function == MODEL_NORM;
 }
 
-/* Through gathers and norms, which are recomputed where they are read, and around loops. */
+/* Looks through gathers and norms, which their readers recompute, and across loops. */
 static void mark_waiting(const struct sim_assigner *a, int value, bool *marked)
 {
     const struct sim_sharded *s = a->s;
@@ -87,7 +87,7 @@ int sim_window_until(const struct sim_assigner *a, int loop, int product)
     return end;
 }
 
-/* The end of the first loop over layers behind an operation. */
+/* The end of the first loop over layers after an operation. */
 static int next_loop_end(const struct sim_assigner *a, int op)
 {
     for (int i = op + 1; i < a->s->op_count; i++)
@@ -95,9 +95,9 @@ static int next_loop_end(const struct sim_assigner *a, int op)
     return op;
 }
 
-/* A sum over all devices is joined with the loss's own, which is needed at once. So is one in a step with scanned
- * layers over those that share rows of logits, if they are more than those that share the vocabulary (T5X by libtpu
- * 0.0.42.1: seven of seven dumps; of others one of four). */
+/* A sum over all devices is combined with the loss's own, which is needed at once. In a step with scanned layers, this
+ * also holds for a sum over the devices that share rows of logits, if these outnumber the devices that share the
+ * vocabulary (T5X by libtpu 0.0.42.1: seven of seven dumps; of others one of four). */
 static bool is_summed_with_loss(const struct sim_assigner *a, int logits_gradient, int gradient)
 {
     const struct sim_shape *shape = &a->s->shapes[a->s->values[logits_gradient].shape];
@@ -117,7 +117,7 @@ static bool is_summed_with_loss(const struct sim_assigner *a, int logits_gradien
     return false;
 }
 
-/* A weight's gradient outside loops over layers, summed over devices. */
+/* True for a weight gradient outside loops over layers that is summed over devices. */
 static bool is_lone_gradient_sum(const struct sim_assigner *a, const struct sim_op *op, int loop)
 {
     if (op->kind != SIM_COMMUNICATE || op->collective != SIM_ALL_REDUCE || op->loop != loop) return false;
@@ -126,8 +126,8 @@ static bool is_lone_gradient_sum(const struct sim_assigner *a, const struct sim_
            a->s->ops[made].op->phase == MODEL_BACKWARD;
 }
 
-/* A post order outputs results of the last norm's gradient before those of the logits'. The norm's is reduced with
- * others of its dtype and devices, up to a size limit: with the embedding's, after all layers. */
+/* A post order outputs the last norm's gradient before the logits'. The norm's all-reduce is combined, up to a size
+ * limit, with others of its dtype and devices. One of them is the embedding's, after all layers. */
 static bool waits_for_combined(const struct sim_assigner *a, int behind)
 {
     const struct sim_sharded *s = a->s;
@@ -147,8 +147,7 @@ static bool waits_for_combined(const struct sim_assigner *a, int behind)
     return false;
 }
 
-/* A sum that may be on its way while others compute does not cross loops that have such sums inside: it comes behind
- * them. */
+/* An asynchronous sum does not cross loops that contain such sums. It runs after them. */
 int sim_logits_gradient_until(const struct sim_assigner *a, int value, int last_use)
 {
     const int loop = a->s->values[value].loop, gradient = sim_logits_weight_gradient(a, value),
@@ -159,7 +158,7 @@ int sim_logits_gradient_until(const struct sim_assigner *a, int value, int last_
     return a->schedule == SIM_POST_ORDER && !waits_for_combined(a, last_use) ? next_loop_end(a, last_use) : end;
 }
 
-/* A table that tokens look up, too, whose rows are sharded. */
+/* True if tokens also look the table up, and its rows are sharded. */
 static bool is_sharded_table(const struct sim_assigner *a, int logits_gradient, int gradient)
 {
     const struct sim_shape *logits = &a->s->shapes[a->s->values[logits_gradient].shape],
@@ -168,7 +167,7 @@ static bool is_sharded_table(const struct sim_assigner *a, int logits_gradient, 
     return logits->spec[vocabulary] != 0 && weight->dims[0] == logits->dims[vocabulary];
 }
 
-/* Over one axis of the mesh. */
+/* True for a reduce-scatter over one mesh axis. */
 static bool is_one_scatter(const struct sim_assigner *a, int gradient)
 {
     const unsigned axes = a->s->values[gradient].partial;
@@ -178,10 +177,11 @@ static bool is_one_scatter(const struct sim_assigner *a, int gradient)
     return false;
 }
 
-/* Such products wait for sums that are combined with theirs. A list takes one with a sum that is too large for that
- * behind the first loop over layers, if the chip's sums do not wait themselves (T5X for v5p by libtpu 0.0.42.1). The
- * product of few logits does not wait for a scatter over one axis (five dumps of MaxText; with more rows it waits in
- * twelve). Nor does the product of a table that is sharded by its rows (six dumps of MaxText with a tensor axis). */
+/* Such products wait for the sums that theirs are combined with. If the sum is too large to combine, a list schedule
+ * runs the product after the first loop over layers, unless the chip's sums wait themselves (T5X for v5p by libtpu
+ * 0.0.42.1). A product of few logits does not wait for a scatter over one axis (five dumps of MaxText; with more rows
+ * it waits in twelve). Neither does the product of a table with sharded rows (six dumps of MaxText with a tensor
+ * axis). */
 int sim_logits_window_until(const struct sim_assigner *a, int value, int end)
 {
     const int gradient = sim_logits_weight_gradient(a, value);
@@ -195,8 +195,8 @@ int sim_logits_window_until(const struct sim_assigner *a, int value, int end)
     return next_loop_end(a, a->s->values[value].definition);
 }
 
-/* The loop over layers after a backward loop within microbatches, or -1: its accumulators are made before the gradients
- * of the previous one are added (a dump of T5X for v5e by libtpu 0.0.42.1). */
+/* The loop over layers that follows a backward loop within microbatches, or -1. Its accumulators are allocated before
+ * the previous loop's gradients are added (a dump of T5X for v5e by libtpu 0.0.42.1). */
 static int next_loop(const struct sim_assigner *a, int backward)
 {
     for (int i = a->s->ops[backward].match; i < a->s->ops[a->s->ops[backward].loop].match; i++)

@@ -1,5 +1,5 @@
-/* Gathers of one array with several readers: those of one computation are merged (XLA's hlo_cse, and the partitioner's
- * own cache), and the forward pass may keep its own for the backward pass. */
+/* Merges gathers of one array with several readers in one computation (XLA's hlo_cse, and the partitioner's own cache).
+ * The forward pass may keep its gathers for the backward pass. */
 #include "sim/compile/passes.h"
 #include "sim/compile/rewriting.h"
 
@@ -8,7 +8,7 @@ static bool is_gather(const struct sim_op *op)
     return op->kind == SIM_COMMUNICATE && op->collective == SIM_ALL_GATHER;
 }
 
-/* The weight that a value is, or is cast from: casts of one weight in one computation are one. */
+/* The weight that a value is, or is cast from. Casts of one weight in one computation are merged. */
 static int weight_of(const struct sim_sharded *s, int value)
 {
     const int at = s->values[value].definition;
@@ -24,7 +24,7 @@ bool sim_same_weight(const struct sim_sharded *s, int value, int other)
     return weight >= 0 && weight == weight_of(s, other) && s->values[value].dtype == s->values[other].dtype;
 }
 
-/* The first gather of the same array in the same loop, before this one; or -1. */
+/* The first earlier gather of the same array in the same loop, or -1. */
 static int first_alike(const struct sim_rewriting *r, int at)
 {
     const struct sim_sharded *s = r->s;
@@ -55,14 +55,14 @@ void sim_share_gathers(struct base_arena *arena, const struct sim_compiler *comp
     sim_rewriting_apply(&r);
 }
 
-/* True if it is a cast or a reshape of one operand. */
+/* True for a cast or a reshape of one operand. */
 static bool follows_operand(const struct sim_op *op)
 {
     return op->kind == SIM_COMPUTE &&
            (op->op->function == MODEL_CAST || (op->op->kind == MODEL_RESHAPE && op->op->function == MODEL_NO_FUNCTION));
 }
 
-/* The weight that a device's share is of, however it is cast and shaped; or -1. */
+/* The weight whose shard the value is, after any casts and reshapes; or -1. */
 static int weight_of_share(const struct sim_sharded *s, int value)
 {
     while (!s->values[value].persistent) {
@@ -73,7 +73,7 @@ static int weight_of_share(const struct sim_sharded *s, int value)
     return value;
 }
 
-/* Both gather the same weight as the same numbers in the same dimensions. */
+/* True if both gather the same weight in the same dtype and dimensions. */
 static bool gather_alike(const struct sim_sharded *s, const struct sim_op *a, const struct sim_op *b)
 {
     const struct sim_value *of_a = &s->values[a->outputs[0]], *of_b = &s->values[b->outputs[0]];
@@ -81,7 +81,7 @@ static bool gather_alike(const struct sim_sharded *s, const struct sim_op *a, co
            of_a->dtype == of_b->dtype && of_a->shape == of_b->shape && sim_same_spec(of_a, of_b);
 }
 
-/* The gather of the same weight in an earlier sibling loop; or -1. */
+/* The gather of the same weight in an earlier sibling loop, or -1. */
 static int kept_from_before(const struct sim_sharded *s, int at)
 {
     const struct sim_op *op = &s->ops[at];
@@ -95,7 +95,7 @@ static int kept_from_before(const struct sim_sharded *s, int at)
     return -1;
 }
 
-/* Removes a gather, with casts and reshapes made for it alone. */
+/* Removes a gather, and the casts and reshapes that only it reads. */
 static void remove_gather(struct sim_rewriting *r, int at)
 {
     const struct sim_sharded *s = r->s;
@@ -108,7 +108,7 @@ static void remove_gather(struct sim_rewriting *r, int at)
     }
 }
 
-/* The forward pass's gathers of a layer serve its backward pass. */
+/* The backward pass of a layer reuses the forward pass's gathers. */
 void sim_keep_gathered(struct base_arena *arena, const struct sim_compiler *compiler, struct sim_sharded *s)
 {
     (void)compiler;

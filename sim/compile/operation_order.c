@@ -1,7 +1,7 @@
-/* Reorders the operations of a sharded program, and renumbers all indices of operations. */
+/* Reorders the operations of a sharded program, and renumbers all operation indices. */
 #include "sim/compile/passes.h"
 
-/* A value lives until the last operation that reads it, be it inside another one. */
+/* A value lives until the last operation that reads it, including operations of nested loops. */
 static void find_last_uses(struct sim_sharded *s)
 {
     for (int v = 0; v < s->value_count; v++) s->values[v].last_use = -1;
@@ -17,7 +17,7 @@ static void find_last_uses(struct sim_sharded *s)
     }
 }
 
-/* A collective's operand lives until it is done, unless it reduces in place. */
+/* A collective's operand lives until its wait, unless it reduces in place. */
 static void keep_operands(struct sim_sharded *s)
 {
     for (int i = 0; i < s->op_count; i++) {

@@ -1,4 +1,4 @@
-/* Bounds of a microbatch's forward and backward pass in a stage chunk's program. */
+/* Bounds of a microbatch's forward and backward pass in the program of a stage chunk. */
 #include "sim/compile/compile.h"
 
 bool sim_is_message(const struct sim_sharded *s, const struct sim_value *value)
@@ -8,7 +8,7 @@ bool sim_is_message(const struct sim_sharded *s, const struct sim_value *value)
     return op->kind == SIM_COMPUTE && op->op->function == MODEL_SEND;
 }
 
-/* A kernel that has operations of both runs with the backward pass. */
+/* A kernel with operations of both passes runs in the backward pass. */
 static int first_of_backward(const struct sim_sharded *s, int loop)
 {
     for (int i = loop + 1; i < s->ops[loop].match; i++) {

@@ -1,5 +1,5 @@
-/* Runs a compiler's passes on a sharded program, in the order of one table. software.csv chooses passes for a software;
- * passes.csv describes each, with date and source. */
+/* Runs a compiler's passes on a sharded program, in the order of one table. software.csv lists the passes of a
+ * software. passes.csv describes each, with date and source. */
 #include "sim/compile/passes.h"
 #include "sim/compile/pass_settings.csv.h"
 
@@ -9,8 +9,8 @@ const struct sim_settings sim_pass_settings = {PASS_SETTINGS};
 
 /* Condition under which a pass runs. */
 enum runner {
-    SOFTWARE, /* a software whose row names it; it replaces the usual pass of its stage */
-    COMPILER, /* every compiler, unless its software's row names another of that stage */
+    SOFTWARE, /* software whose row names it; it replaces the default pass of its stage */
+    COMPILER, /* every compiler, unless the software's row names another pass of that stage */
     EXECUTOR  /* the executor */
 };
 
@@ -20,7 +20,7 @@ static const struct {
     const char *name;
     enum sim_stage stage;
     enum runner runner;
-    sim_pass_function *run; /* NULL: whoever partitions or prices asks for the pass */
+    sim_pass_function *run; /* NULL: partitioning or pricing reads the pass as an option */
 } table[] = {SIM_PASS_ROWS};
 
 const char *sim_pass_name(enum sim_pass pass)
@@ -56,7 +56,7 @@ static bool has_one_of(const struct sim_compiler *compiler, enum sim_stage stage
     return false;
 }
 
-/* The executor runs the rewritten program with its own kernels, in the order of the software's scheduler. */
+/* The executor runs the rewritten program with its own kernels, in the scheduler's order. */
 static bool runs(const struct sim_compiler *compiler, int pass)
 {
     const enum runner runner = table[pass].runner;

@@ -1,18 +1,18 @@
-/* Passes of a compiler: private to sim/compile. A pass is a function here, its row in the table of passes.c and in
+/* Compiler passes, private to sim/compile. A pass is a function declared here, its row in the table of passes.c and in
  * passes.csv, and its name in rows of software.csv. */
 #ifndef SIM_COMPILE_PASSES_H
 #define SIM_COMPILE_PASSES_H
 
 #include "sim/compile/compile.h"
 
-/* The stage of a pass. Several passes rewrite; every other stage runs at most one. */
+/* The stage of a pass. Several passes may rewrite; every other stage runs at most one. */
 enum sim_stage {
     SIM_STAGE_PARTITION, /* before the partitioner */
-    SIM_STAGE_REWRITE,   /* of the program that it emits */
-    SIM_STAGE_FUSE,      /* stored values, and kernels */
-    SIM_STAGE_SCHEDULE,  /* another order, and when collectives are waited for */
+    SIM_STAGE_REWRITE,   /* rewrites the partitioned program */
+    SIM_STAGE_FUSE,      /* chooses stored values and kernels */
+    SIM_STAGE_SCHEDULE,  /* reorders operations, and places the waits of collectives */
     SIM_STAGE_LIFETIMES, /* allocations and frees, in program order */
-    SIM_STAGE_PRICE      /* choices by sizes and rates */
+    SIM_STAGE_PRICE      /* options of pricing, by sizes and rates */
 };
 
 typedef void sim_pass_function(struct base_arena *arena, const struct sim_compiler *compiler,
@@ -33,10 +33,10 @@ sim_pass_function sim_overlap_collectives;              /* latency_hiding.c: aft
 sim_pass_function sim_overlap_rounds;                   /* rounds.c */
 sim_pass_function sim_track_lifetimes;                  /* liveness.c */
 
-/* operation_order.c. order: per place the operation that comes there; done: per operation, of an asynchronous
- * collective the place before which it is waited for, or 0. */
+/* operation_order.c. order: per position, its operation. done: per asynchronous collective, the position before which
+ * its wait runs; otherwise 0. */
 void sim_reorder_operations(struct base_arena *arena, struct sim_sharded *sharded, const int *order, const int *done);
-/* The same while nothing is known yet of last uses. */
+/* The same, before last uses are known. */
 void sim_renumber_operations(struct base_arena *arena, struct sim_sharded *sharded, const int *order, const int *done);
 
 static inline bool sim_encloses(const struct sim_sharded *sharded, int outer, int loop)
@@ -45,7 +45,7 @@ static inline bool sim_encloses(const struct sim_sharded *sharded, int outer, in
     return loop == outer;
 }
 
-/* Gradients of activations have the batch among their dimensions, those of weights sum over it. */
+/* Gradients of activations have a batch dimension; gradients of weights are summed over it. */
 static inline bool sim_has_batch(const struct sim_sharded *sharded, int value)
 {
     const struct model_tensor *tensor = &sharded->program->tensors[sharded->values[value].tensor];
@@ -54,43 +54,42 @@ static inline bool sim_has_batch(const struct sim_sharded *sharded, int value)
     return false;
 }
 
-/* array_tiles.c: of an array of these extents; dims: enum model_size, since the compiler keeps some outside of tiles.
- */
+/* array_tiles.c: bytes of an array with these extents. dims: enum model_size, since some dimensions are never tiled. */
 double sim_tiled_bytes(const double *extents, int rank, const unsigned char *dims, double element_bytes);
 
-/* array_tiles.c: bytes of an argument or a result of the step, in its external layout: the order of dimensions with the
- * fewest bytes. tile_rows: topo_chip.xla_tile_rows. */
+/* array_tiles.c: bytes of the step's argument or result in its external layout, the dimension order with the fewest
+ * bytes. tile_rows: topo_chip.xla_tile_rows. */
 double sim_argument_bytes(const double *extents, int rank, int tile_rows, double element_bytes);
 
-/* kernel_parts.c: of each kernel, shapes and operations; put one behind the other in the program's own lists. */
+/* kernel_parts.c: shapes and operations of each kernel, joined to consecutive lists of the program. */
 struct sim_kernel_parts {
     int *reads, read_count, *writes, write_count, *dots, dot_count;
 };
 void sim_lay_out_kernels(struct base_arena *arena, struct sim_sharded *sharded, const struct sim_kernel_parts *parts);
 
-/* unit_copies.c: shapes copied by FSDP before gathers and reductions, in addition to the operation's own traffic.
- * Returns their number. And whether such a copy casts a gradient. */
+/* unit_copies.c: shapes that FSDP copies before gathers and reductions, in addition to the operation's own traffic.
+ * Returns their number. sim_is_cast_into_unit: such a copy casts a gradient. */
 enum { SIM_MOST_UNIT_COPIES = 6 };
 int sim_unit_copies(const struct sim_sharded *sharded, const struct sim_op *op, int shapes[SIM_MOST_UNIT_COPIES]);
 bool sim_is_cast_into_unit(const struct sim_sharded *sharded, int value);
 
 bool sim_reads(const struct sim_op *op, int value); /* collective_rewrites.c */
 
-/* liveness.c: of each value, the loop bracket that carries it, as begun with and as ended with; -1: none. */
+/* liveness.c: per value, the loop bracket that carries it as an initial value, and as a result; -1: none. */
 void sim_find_carried(const struct sim_sharded *sharded, int *carried_in, int *carried_out);
 
-/* merged_gathers.c: both are the same weight, or casts of it to the same dtype */
+/* merged_gathers.c: both are the same weight, or casts of it to the same dtype. */
 bool sim_same_weight(const struct sim_sharded *sharded, int value, int other);
 
-/* windowed_products.c: per value, whether a weight gradient reads it that is computed as its sum goes round. */
+/* windowed_products.c: per value, whether a windowed weight gradient reads it. */
 bool *sim_windowed_operands(struct base_arena *arena, const struct sim_sharded *sharded,
                             const struct sim_compiled_options *options);
-/* The same of one of whose operands is gathered activations. */
+/* Likewise, for weight gradients with an operand of gathered activations. */
 bool *sim_waiting_operands(struct base_arena *arena, const struct sim_sharded *sharded,
                            const struct sim_compiled_options *options);
 
-/* result_habits.c: whether the gradient of probabilities is one of two results of a fusion; the size of a reduction's
- * result relative to a device's part, 1 or the number of devices. */
+/* result_habits.c: whether the gradient of probabilities is one of a fusion's two results; and the size of a
+ * reduction's result relative to a device's shard, 1 or the number of devices. */
 bool sim_sums_rows_in_product(const struct sim_sharded *sharded, const struct sim_compiled_options *options, int value);
 double sim_parts_reduced(const struct sim_sharded *sharded, const struct sim_compiled_options *options, int value);
 

@@ -1,16 +1,18 @@
-/* XLA:TPU's rematerialization of unscanned layers in a step that does not fit: hlo_rematerialization of OpenXLA with
- * "peak priority", as in libtpu 0.0.42. At the peak, of all instructions whose result waits for a later reader, it
- * takes the one that frees most: its result, less operands that must live longer instead. It is copied right before the
- * first of those readers, and before the next one of its operands.
+/* XLA:TPU's rematerialization of unscanned layers in a step that does not fit: OpenXLA's hlo_rematerialization with
+ * "peak priority", as in libtpu 0.0.42.
  *
- * The forward pass is fitted first. A tensor that later layers read, too (a bias, a mask), has its next reader in the
- * next forward layer: the copy is moved on three times, then lives until its layer's backward pass (of a refused step
- * with 12 layers, 7 were recomputed after the seventh and stayed; in a held-out one, 21 of 24). If the scores that a
- * copy reads are kept, each copy is made for its own layer.
+ * At the peak, it considers all instructions whose result waits for a later reader. It takes the one that frees most:
+ * its result, less operands that must live longer instead. The instruction is copied right before the first of those
+ * readers, and before the next reader of its operands. The forward pass is fitted first. The pass finds the new peak
+ * and repeats, until the step fits or no single instruction frees anything (its log has no larger blocks).
  *
- * The pass then finds the new peak, until the step fits or no single instruction frees anything (its log has no larger
- * blocks). A copy reads its operands' first results: a dropped operand is saved again for the copy, and may be chosen
- * again. So of exponentials and their quotient one is dropped, and no instruction with operands from other devices. */
+ * A tensor that later layers read, too (a bias, a mask), has its next reader in the next forward layer. The copy is
+ * moved on three times, then lives until its layer's backward pass. In a refused step with 12 layers, 7 were recomputed
+ * after the seventh and stayed; in a held-out one, 21 of 24. If the scores that a copy reads are kept, each copy is
+ * made for its own layer.
+ *
+ * A copy reads the first results of its operands. A dropped operand is saved again for the copy, and may be chosen
+ * again. So only one of exponentials and quotient is dropped, and no instruction with operands from other devices. */
 #include "sim/compile/compiled_buffers.h"
 
 #include <math.h>
@@ -24,21 +26,21 @@ struct choice {
 
 /* An array that each forward layer saves for its backward layer. */
 struct residual {
-    int id;                                       /* a value; or, behind them, the exponentials of that one */
-    int made_in, read_in;                         /* loops */
-    double bytes;                                 /* of one layer */
-    bool reads_shared;                            /* read by all layers: masks, biases, the encoder's output */
-    bool is_summed;                               /* over devices: one device alone cannot recompute it */
-    int *operands, *layers_before, operand_count; /* of the other residuals, of its own layer or of the one before */
+    int id;               /* the value; or, after all values, its exponentials */
+    int made_in, read_in; /* the loops that compute and read it */
+    double bytes;         /* of one layer's array */
+    bool reads_shared;    /* its operands include arrays that all layers read: masks, biases, the encoder's output */
+    bool is_summed;       /* summed over devices: one device alone cannot recompute it */
+    int *operands, *layers_before, operand_count; /* of the residuals, in its own layer or the one before */
     int layers;
-    bool *saved, *again; /* per layer: it is saved for its reader; it may be recomputed */
-    struct choice *best; /* of the first residual of a loop, per layer: the choice in it; residual UNKNOWN: stale */
+    bool *saved, *again; /* per layer: saved for its reader; may be recomputed */
+    struct choice *best; /* per layer, at a loop's first residual: the best choice; UNKNOWN: stale */
 };
 
 struct remat {
     struct sim_assigner *a;
     struct residual *residuals;
-    int count, *of_value; /* residual whose array a value is; -1 */
+    int count, *of_value; /* per value: its residual, or -1 */
 };
 
 enum { NONE = -1, UNKNOWN = -2 };
@@ -68,7 +70,7 @@ static void add_residual(struct remat *r, int id, int loop, int backward, double
         new->saved[l] = true, new->again[l] = bytes >= r->a->options->least_recomputed_bytes;
 }
 
-/* A backward layer's first and last read of the value. */
+/* The first and last read of the value in a backward layer. */
 static void find_uses(struct remat *r, int id, int backward)
 {
     const struct sim_sharded *s = r->a->s;
@@ -82,7 +84,7 @@ static void find_uses(struct remat *r, int id, int backward)
     if (last < end) recomputed->last_use = last;
 }
 
-/* In the order in which a forward layer makes them, and exponentials before their quotient. */
+/* Lists residuals in the order in which a forward layer computes them, exponentials before their quotient. */
 static void find_residuals(struct remat *r)
 {
     const struct sim_assigner *a = r->a;
@@ -105,7 +107,7 @@ static void find_residuals(struct remat *r)
         add_residual(r, v, loop, backward, sim_stacked_bytes(a, v));
         if (exponentials_bytes > 0 && scores) add_residual(r, s->value_count + v, loop, backward, exponentials_bytes);
     }
-    /* A norm's float32 input is the residual stream, which it is made of wherever it is read. */
+    /* A norm's float32 input is recomputed from the residual stream by each reader. */
     for (int v = 0; v < s->value_count; v++) {
         const int made = s->values[v].definition;
         if (r->of_value[v] < 0 || s->program->tensors[s->values[v].tensor].role != MODEL_ROLE_NORM_INPUT) continue;
@@ -138,7 +140,7 @@ static void collect(const struct remat *r, struct residual *to, int value, int l
     else collect_inputs(r, to, value, layers_before);
 }
 
-/* Operands of the value; a loop-carried one is the previous layer's. */
+/* Lists operands of the value. A loop-carried operand is the previous layer's. */
 static void collect_inputs(const struct remat *r, struct residual *to, int value, int layers_before)
 {
     const struct sim_sharded *s = r->a->s;
@@ -185,7 +187,7 @@ static double freed_bytes(const struct remat *r, const struct residual *residual
     return bytes;
 }
 
-/* Number of first layers' arrays that wait at the peak for later layers. */
+/* Number of first layers whose arrays wait at the peak for later layers. */
 static int waiting_layers(const struct remat *r, const struct residual *residual, int peak_op)
 {
     const struct sim_sharded *s = r->a->s;
@@ -196,13 +198,13 @@ static int waiting_layers(const struct remat *r, const struct residual *residual
 
 enum search { SIM_IN_FORWARD_PASS, SIM_AT_PEAK };
 
-/* A forward copy of kept scores frees nothing: it reads as many bytes that are not kept. */
+/* A forward copy of kept scores frees nothing: it reads as many bytes that are not kept otherwise. */
 static bool frees_nothing(const struct remat *r, const struct residual *residual, enum search search)
 {
     return search == SIM_IN_FORWARD_PASS && residual->reads_shared && r->a->options->keeps_scores;
 }
 
-/* The first of the least cost, of the residuals of one loop. */
+/* The first choice of least cost among the residuals of one loop. */
 static struct choice choose_in_layer(const struct remat *r, int first, int layer, int peak_op, enum search search)
 {
     struct choice best = {NONE, 0, 0, INFINITY};
@@ -217,7 +219,7 @@ static struct choice choose_in_layer(const struct remat *r, int first, int layer
     return best;
 }
 
-/* The first of the least cost is taken. Layer by layer. */
+/* The first choice of least cost, layer by layer. */
 static struct choice choose(const struct remat *r, int peak_op, enum search search)
 {
     struct choice best = {NONE, 0, 0, INFINITY};
@@ -232,7 +234,7 @@ static struct choice choose(const struct remat *r, int peak_op, enum search sear
     return best;
 }
 
-/* What a choice frees depends on its own layer and the one before, and on where the peak is. */
+/* The gain of a choice depends on its own layer, the one before, and the peak's position. */
 static void forget(const struct residual *residual, int from_layer, int until_layer)
 {
     for (int layer = from_layer < 0 ? 0 : from_layer; layer < until_layer && layer < residual->layers; layer++)
@@ -269,7 +271,7 @@ static double publish(const struct remat *r)
     return all_bytes > 0 ? recomputed_bytes / all_bytes : 0;
 }
 
-/* Drops tensors that do not fit after a loop's forward pass. */
+/* Drops tensors until the forward pass of a loop fits. */
 static void fit_forward(struct remat *r, int loop)
 {
     struct sim_assigner *const a = r->a;

@@ -1,4 +1,5 @@
-/* Pass regroup_sums: XLA:TPU sums a chain of additions over devices once, behind them (answers of libtpu 0.0.42). */
+/* Pass regroup_sums: in a chain of additions, XLA:TPU reduces over devices once, after the additions (answers of libtpu
+ * 0.0.42). */
 #include "sim/compile/passes.h"
 #include "sim/compile/rewriting.h"
 
@@ -8,14 +9,14 @@ static bool is_addition(const struct sim_op *op)
            op->input_count == 2;
 }
 
-/* The operand of an addition that is a reduction, if exactly one is; -1. */
+/* The operand of an addition that is a reduction, if exactly one is; otherwise -1. */
 static int reduced_operand(const struct sim_rewriting *r, const struct sim_op *op)
 {
     const bool left = sim_reduction_of(r, op->inputs[0], 0) >= 0, right = sim_reduction_of(r, op->inputs[1], 0) >= 0;
     return left == right ? -1 : right;
 }
 
-/* Puts an operation right before another one. */
+/* Moves an operation right before another one. */
 static void move_before(struct base_arena *arena, struct sim_sharded *s, int moved, int before)
 {
     int *order = base_new(arena, int, s->op_count + 1), *done = base_new(arena, int, s->op_count + 1);
@@ -46,8 +47,8 @@ static bool regroup(const struct sim_rewriting *r, int at)
     return true;
 }
 
-/* Where jax's checkpoint wraps the layer, its own gradients are summed inside, and the loop-carried value is added
- * last. In unscanned layers the compiler sees all additions at once. */
+/* If jax's checkpoint wraps the layer, its own gradients are summed inside, and the loop-carried value is added last.
+ * In unscanned layers the compiler sees all additions at once. */
 void sim_regroup_sums(struct base_arena *arena, const struct sim_compiler *compiler, struct sim_sharded *s)
 {
     if (compiler->is_scanned && !compiler->checkpoints) return;

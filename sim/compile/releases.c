@@ -1,4 +1,4 @@
-/* Releases of XLA:TPU by date and libtpu version: differences from the compiler of the software's own date. One row
+/* Releases of XLA:TPU by date and libtpu version: how each differs from the compiler of the software's date. One row
  * each (compilers.csv), by date. */
 #include "sim/compile/passes.h"
 
@@ -23,7 +23,7 @@ static enum base_status read_row(int row, struct sim_release *out, struct base_e
     return BASE_OK;
 }
 
-/* libtpu 0.0.42 is 0.0.42.1, too. */
+/* "0.0.42" also matches libtpu 0.0.42.1. */
 static bool is_version(const char *libtpu, const char *text)
 {
     const size_t length = strlen(libtpu);

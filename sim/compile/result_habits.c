@@ -1,5 +1,6 @@
-/* Two traits of XLA:TPU that enlarge results (dumps of libtpu 0.0.42): sums that a fusion makes with another result,
- * which then overwrites nothing; and whole all-reduces where each device needs a part. */
+/* Two traits of XLA:TPU that enlarge results (dumps of libtpu 0.0.42). First, a fusion may compute a sum as a second
+ * result, which then overwrites nothing. Second, an all-reduce may return the whole sum where each device needs a
+ * shard. */
 #include "sim/compile/passes.h"
 
 static double local_extent(const struct sim_compiled_options *options, int size, unsigned axes)
@@ -7,7 +8,7 @@ static double local_extent(const struct sim_compiled_options *options, int size,
     return (double)topo_shard_extent(options->mesh, axes, options->sizes[size]);
 }
 
-/* The product for the gradient of probabilities also sums its rows, if they are few enough. */
+/* The product for the gradient of probabilities also sums its rows, if they are few. */
 bool sim_sums_rows_in_product(const struct sim_sharded *s, const struct sim_compiled_options *options, int value)
 {
     const struct sim_shape *scores = &s->shapes[s->values[value].shape];
@@ -24,8 +25,8 @@ static bool has_several_readers(const struct sim_sharded *s, int value)
     return count > 1;
 }
 
-/* The lanes of projections are their rows' positions. If those do not fill them, the sum is laid out along the whole
- * batch, and each part is copied out at once. */
+/* The lanes of projections are positions in their rows. If these do not fill the lanes, the sum is laid out along the
+ * whole batch, and each shard is copied out at once. */
 static bool fills_lanes(const struct sim_shape *shape, const struct sim_compiled_options *options)
 {
     int64_t positions =
@@ -33,9 +34,9 @@ static bool fills_lanes(const struct sim_shape *shape, const struct sim_compiled
     return positions % SIM_LANES == 0;
 }
 
-/* The compiler turns an all-reduce with one slice into a reduce-scatter. In unscanned layers that slice in several
- * places the whole stays, except on chips whose compiler keeps shards. A loop over layers stacks the part (dumps of
- * MaxText's out_proj by libtpu 0.0.42, saved on a mesh with a tensor axis). */
+/* The compiler turns an all-reduce with one slice into a reduce-scatter. In unscanned layers with several slices the
+ * whole sum stays, except on chips whose compiler keeps shards. A loop over layers stacks the shard (dumps of MaxText's
+ * out_proj by libtpu 0.0.42, saved on a mesh with a tensor axis). */
 double sim_parts_reduced(const struct sim_sharded *s, const struct sim_compiled_options *options, int value)
 {
     const int at = s->values[value].definition;

@@ -1,5 +1,5 @@
-/* Changes to a sharded program by a pass: removed operations, inserted all-reduces, and the new layout once all are
- * known. */
+/* Edits of a sharded program by a pass: removed operations, inserted collectives, and the final layout once all edits
+ * are known. */
 #include "sim/compile/rewriting.h"
 
 #include <string.h>
@@ -27,14 +27,14 @@ int sim_rewriting_copy(struct sim_rewriting *r, int value)
     return s->value_count++;
 }
 
-/* Puts an operation that makes one value of another before an operation, in its loop. Returns the value. */
+/* Inserts an operation with one operand and one result before another one, in its loop. Returns the result. */
 static int insert(struct sim_rewriting *r, int before, struct sim_op op, int value)
 {
     struct sim_sharded *s = r->s;
     const int made = sim_rewriting_copy(r, value);
     s->values[made].persistent = false;
     s->values[made].loop = op.loop = s->ops[before].loop;
-    s->values[made].definition = -2 - r->insertion_count; /* until sim_rewriting_apply() knows where it stands */
+    s->values[made].definition = -2 - r->insertion_count; /* until sim_rewriting_apply() knows its position */
     op.kernel = -1;
     op.inputs[op.input_count++] = value;
     op.outputs[op.output_count++] = made;
@@ -87,7 +87,7 @@ void sim_rewriting_remove(struct sim_rewriting *r, int op)
     r->changed = true;
 }
 
-/* The insertions before each operation: first[i] is the first of them, next[j] the one behind insertion j; -1: none. */
+/* The insertions before each operation, as lists: first[i] is the head, next[j] follows insertion j; -1 ends a list. */
 struct insertions {
     int *first, *next;
 };
@@ -104,8 +104,8 @@ static struct insertions insertions_by_place(const struct sim_rewriting *r)
     return by;
 }
 
-/* Removes operations and their results; insertions before one operation keep their order. moved: new index of each
- * operation; inserted: index of each insertion. */
+/* Removes operations and their results. Insertions before one operation keep their order. moved: new index of each
+ * operation. inserted: index of each insertion. */
 static void lay_out_operations(struct sim_rewriting *r, int *moved, int *inserted)
 {
     struct sim_sharded *s = r->s;
@@ -128,7 +128,7 @@ static void lay_out_operations(struct sim_rewriting *r, int *moved, int *inserte
     s->op_count = s->op_capacity = count;
 }
 
-/* Drops the values of removed operations; renamed: new index of the others. */
+/* Drops the values of removed operations. renamed: new index of the others. */
 static void lay_out_values(struct sim_rewriting *r, const int *moved, const int *inserted, int *renamed)
 {
     struct sim_sharded *s = r->s;

@@ -1,15 +1,15 @@
 /* Ring attention overlaps the next block's transfer with the current block's computation. A permute starts once its
- * operand exists, and is waited for at the first read of its result, which starts the next round. So does Transformer
- * Engine's context parallelism (transformer_engine/pytorch/attention.py: AttnFuncWithCPAndKVP2P). */
+ * operand exists. Its wait is at the first read of its result, which starts the next round. Transformer Engine's
+ * context parallelism does the same (transformer_engine/pytorch/attention.py: AttnFuncWithCPAndKVP2P). */
 #include "sim/compile/passes.h"
 
 #include <string.h>
 
 struct rounds {
     struct sim_sharded *s;
-    int *next;            /* of permutes that are put at the same place */
-    int *before, *behind; /* per operation: the first of the permutes that are put there, or -1 */
-    int *ends;            /* per operation: of a permute, the operation that waits for it, or -1 */
+    int *next;            /* per permute: the next one moved to the same position */
+    int *before, *behind; /* per operation: the first permute that is moved before or after it, or -1 */
+    int *ends;            /* per permute: the operation that waits for it, or -1 */
     int *first, *last;    /* operations of each kernel */
 };
 
@@ -18,7 +18,7 @@ static bool is_round(const struct sim_op *op)
     return op->kind == SIM_COMMUNICATE && op->op->function == MODEL_ROLL;
 }
 
-/* The first reader of a permute's result after it in its loop; -1: none. */
+/* The first operation after a permute, in its loop, that reads its result; -1: none. */
 static int reader_of(const struct rounds *r, int op, bool of_rounds)
 {
     const struct sim_op *permute = &r->s->ops[op];
@@ -27,7 +27,7 @@ static int reader_of(const struct rounds *r, int op, bool of_rounds)
     return -1;
 }
 
-/* A fused value has the position of its first reader; a kernel that of its first operation. */
+/* The position of an operation: a fused value's is its first reader's, a kernel's is its first operation's. */
 static int place_of(const struct rounds *r, int op)
 {
     const struct sim_op *ops = r->s->ops;
@@ -57,7 +57,7 @@ static bool has_blocks(const struct rounds *r, int tensor)
     return false;
 }
 
-/* The last round brings gradients home, where nothing is left to compute with them. */
+/* True in the last round, which returns gradients to their device. No computation is left to overlap. */
 static bool goes_home(const struct rounds *r, int reader)
 {
     const struct model_op *op = r->s->ops[reader].op;

@@ -1,6 +1,6 @@
-/* Transformer Engine's saved operands of low-precision products: the quantized copy, read only by the weight's gradient
- * (transformer_engine/pytorch/module/linear.py and others: inputs are saved with columnwise usage alone). Gathers over
- * a sequence gather copies. Weights are quantized once per step. */
+/* Operands that Transformer Engine saves for low-precision products: the quantized copy, which only the weight's
+ * gradient reads (transformer_engine/pytorch/module/linear.py and others: inputs are saved with columnwise usage
+ * alone). Gathers over a sequence gather copies. Weights are quantized once per step. */
 #include "sim/compile/passes.h"
 #include "sim/compile/rewriting.h"
 
@@ -11,7 +11,7 @@ static bool is_of_layers(const struct sim_op *op)
     return op->op && op->op->name && strstr(op->op->name, "layers/");
 }
 
-/* True for the gradient of a layer's weight, a product of the layer's own operand. */
+/* True for the gradient of a layer's weight, computed from the layer's own operand. */
 static bool sums_weight_gradient(const struct sim_sharded *s, const struct sim_op *op)
 {
     if (op->kind != SIM_COMPUTE || op->op->kind != MODEL_EINSUM || op->op->phase != MODEL_BACKWARD) return false;
@@ -24,7 +24,7 @@ static bool is_read_in_forward(const struct sim_op *op)
     return op->kind != SIM_LOOP_BEGIN && op->kind != SIM_LOOP_END && op->op->phase == MODEL_FORWARD;
 }
 
-/* True if all backward readers of a value, at least one, are such products; gathers in between included. */
+/* True if all backward readers of a value, at least one, are such products, possibly after gathers. */
 static bool is_saved_for_weights(const struct sim_sharded *s, int value)
 {
     int products = 0;
@@ -48,7 +48,7 @@ static void make_small(struct sim_rewriting *r, int value)
     s->values[value].shape = sim_shape_of(r->arena, s, &shape);
 }
 
-/* The backward pass reads the copy, and gathers of it are as small. */
+/* The backward pass reads the copy. Gathers of the copy have its size. */
 static void read_copy(struct sim_rewriting *r, int value, int copy)
 {
     struct sim_sharded *s = r->s;
@@ -70,8 +70,8 @@ static bool may_be_quantised(const struct sim_sharded *s, int value)
     return made->kind == SIM_COMPUTE && made->op->phase == MODEL_FORWARD && is_of_layers(made);
 }
 
-/* Copies of the layers' weights, beside the weights that the optimizer writes, or in their place: for all microbatches
- * of a step. */
+/* Adds copies of the layers' weights, in addition to the weights that the optimizer writes or in their place. They
+ * serve all microbatches of a step. */
 static void add_weight_copies(struct base_arena *arena, const struct sim_compiler *compiler, struct sim_sharded *s)
 {
     for (int i = 0, count = s->persistent_count; i < count; i++) {

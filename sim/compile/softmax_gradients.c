@@ -1,9 +1,9 @@
-/* A softmax's gradient in scanned layers, if the queries and keys that it is multiplied with are saved: one array for
- * each of the two products (T5X by libtpu 0.0.42.1: ten of ten steps with policy minimal, none of six with full). With
- * keys of another sequence both products come to the end of the layer, where its gradients are added up. */
+/* A softmax's gradient in scanned layers whose queries and keys are saved has one array for each of its two products
+ * (T5X by libtpu 0.0.42.1: ten of ten steps with policy minimal, none of six with full). With keys of another sequence
+ * both products run at the end of the layer, where its gradients are added up. */
 #include "sim/compile/compiled_buffers.h"
 
-/* Products of the value with one that an earlier loop has saved. */
+/* Number of products of the value with a value that an earlier loop has saved. */
 static int products_with_saved(const struct sim_assigner *a, int v)
 {
     const struct sim_value *value = &a->s->values[v];

@@ -15,7 +15,7 @@ static int trait_named(const char *name, size_t length)
     return -1;
 }
 
-/* "a b c" to bits. The table is built in: an error in it is internal. */
+/* Reads "a b c" as a set of bits. The table is built in, so an error in it is internal. */
 static enum base_status read_set(const char *table, const char *text, int (*named)(const char *name, size_t length),
                                  uint64_t *out, struct base_error *error)
 {
@@ -48,7 +48,7 @@ static const char *field(int row, const char *column)
     return base_table_field(softwares, row, base_table_column(softwares, column));
 }
 
-/* -1: the row does not say. */
+/* -1: the cell is empty. */
 static enum base_status read_number(int row, const char *column, double *out, struct base_error *error)
 {
     const char *text = field(row, column);
@@ -58,7 +58,7 @@ static enum base_status read_number(int row, const char *column, double *out, st
 
 static const struct base_table *const attentions = &embedded_sim_compile_attention_csv;
 
-/* The attention kernel of the software's row, as it is called there. Blocks of 0: none is skipped. */
+/* Reads the attention kernel of the software's row. Blocks of 0: no block is skipped. */
 static enum base_status read_attention(int row, struct sim_software *out, struct base_error *error)
 {
     int software = base_table_column(attentions, "software"), platform = base_table_column(attentions, "platform"),
@@ -93,7 +93,7 @@ static enum base_status read_row(int row, struct sim_software *out, struct base_
 struct names {
     const char *all[64], *modelled[64];
     int count, modelled_count;
-    bool has_it; /* the one that is looked for, on some platform */
+    bool has_it; /* the requested software exists on some platform */
 };
 
 static enum base_status unknown(const char *software, const char *platform, const struct names *names,
@@ -118,8 +118,8 @@ static bool is_of(const char *row, const char *platform, const char *chip)
     return !strncmp(row, platform, length) && row[length] == ':' && !strcmp(row + length + 1, chip);
 }
 
-/* The newest row of the software for the platform or the chip; with a date, the newest not after it, or else the
- * oldest. Of equal dates the chip's own. -1: none. */
+/* The software's newest row for the platform or chip; with a date, the newest up to that date, or else the oldest. A
+ * row of the chip precedes one of the same date. -1: none. */
 static int row_of_date(const char *platform, const char *chip, const char *software, const char *date)
 {
     int best = -1;

@@ -1,5 +1,5 @@
 /* Collectives on separate streams. A layer's parameters are gathered while the previous layer computes, and its
- * gradients are reduced while the next one does; in a loop over layers these share an iteration. */
+ * gradients are reduced while the next one does. In a loop over layers these share an iteration. */
 #include "sim/compile/passes.h"
 
 static bool moves_parameters(const struct sim_sharded *s, const struct sim_op *op)

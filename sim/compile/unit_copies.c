@@ -1,8 +1,8 @@
-/* FSDP's units: flat arrays that are gathered and reduced, out of which parameters are copied and into which gradients
- * are. Nothing else of a program shows these copies. */
+/* FSDP's units are flat arrays that are gathered and reduced. Parameters are copied out of them, and gradients into
+ * them. No other part of a program shows these copies. */
 #include "sim/compile/passes.h"
 
-/* The gathered form of a value, or the value itself if nothing is sharded. */
+/* The gathered form of a value, or the value itself if it is not sharded. */
 static int gathered_of(const struct sim_sharded *s, int value)
 {
     for (int i = s->values[value].definition + 1; i < s->op_count; i++)
@@ -16,7 +16,7 @@ bool sim_is_cast_into_unit(const struct sim_sharded *s, int value)
     return made->op->function == MODEL_CAST && reader->kind == SIM_COMPUTE && reader->op->function == MODEL_ACCUMULATE;
 }
 
-/* A cast of a parameter is of its shard; layers are gathered forward and backward, the root once. */
+/* A parameter's cast runs on its shard. Layers are gathered forward and backward, the root once. */
 static int copies_of_parameter(const struct sim_sharded *s, const struct sim_op *op, int *shapes)
 {
     const int out = op->outputs[0], whole = s->values[gathered_of(s, out)].shape;
@@ -34,6 +34,6 @@ int sim_unit_copies(const struct sim_sharded *s, const struct sim_op *op, int sh
     if (op->op->function == MODEL_CAST && op->op->phase == MODEL_FORWARD && s->values[op->inputs[0]].persistent)
         return copies_of_parameter(s, op, shapes);
     if (op->op->function != MODEL_ACCUMULATE || !is_alone) return 0;
-    shapes[0] = s->values[op->outputs[0]].shape; /* where no device shares the sum, it is divided all the same */
+    shapes[0] = s->values[op->outputs[0]].shape; /* it is divided even if no device shares the sum */
     return 1;
 }

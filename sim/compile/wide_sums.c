@@ -1,10 +1,10 @@
-/* Gradients that are cast before they are summed over devices, and summed as wide as they are stored: PyTorch's FSDP
- * with a reduce_dtype of float32. */
+/* Gradients that are cast before their all-reduce, so that they are summed in the stored width: PyTorch's FSDP with a
+ * reduce_dtype of float32. */
 #include "sim/compile/passes.h"
 #include "sim/compile/rewriting.h"
 
-/* The operation that makes a sum of gradients over devices which this cast alone reads, as it is or in another shape;
- * -1. */
+/* The operation that computes a gradient's sum over devices, if only this cast reads it, directly or reshaped;
+ * otherwise -1. */
 static int summed_gradient(const struct sim_rewriting *r, const struct sim_op *cast)
 {
     const struct sim_sharded *s = r->s;
@@ -22,7 +22,7 @@ static int summed_gradient(const struct sim_rewriting *r, const struct sim_op *c
     return -1;
 }
 
-/* The cast is a separate kernel: its operand lives with the reduction's buffer. */
+/* The cast is a separate kernel, so its operand coexists with the reduction's buffer. */
 static int cast_apart(struct sim_rewriting *r, int before, int value, enum model_dtype dtype)
 {
     const int made = sim_rewriting_insert_cast(r, before, r->s->ops[before].op, value, dtype);
@@ -42,7 +42,7 @@ static void make_wide(struct sim_rewriting *r, int value, enum model_dtype dtype
     s->values[value].shape = sim_shape_of(r->arena, s, &shape);
 }
 
-/* The cast's operand is wide from the reduction on, and replaces the cast's result. */
+/* Widens the cast's operand from the reduction on; it replaces the cast's result. */
 static void widen(struct sim_rewriting *r, int sum, int cast)
 {
     struct sim_sharded *s = r->s;

@@ -1,14 +1,14 @@
 /* Weight gradients whose reduction is scattered (ZeRO-3, or any sharding of weights over data) are windowed einsums in
- * XLA:TPU: loops that send chunks of the result around a ring while they compute the next one. Such a loop reads arrays
- * of the compute dtype, not fusions. The scheduler leaves all of them to the end: of a scanned layer's backward pass
- * or, in unscanned layers, of the whole one (dumps of libtpu 0.0.42). So it does with weight gradients of gathered
- * activations, except a scanned layer's in list order. */
+ * XLA:TPU. Such a loop sends chunks of the result around a ring while it computes the next one. It reads arrays of the
+ * compute dtype, not fusions. The scheduler postpones all of them to the end of a scanned layer's backward pass, or of
+ * the whole backward pass if layers are unscanned (dumps of libtpu 0.0.42). It also postpones weight gradients of
+ * gathered activations, except a scanned layer's in list order. */
 #include "sim/compile/passes.h"
 #include "sim/compile/rewriting.h"
 
 #include <string.h>
 
-/* Follows moves and casts of a contraction's result that are no arrays of their own. */
+/* Looks through moves and casts of a contraction's result that have no array. */
 static int contraction_behind(const struct sim_sharded *s, int value)
 {
     int at = s->values[value].definition;
@@ -18,7 +18,7 @@ static int contraction_behind(const struct sim_sharded *s, int value)
     return at >= 0 && s->ops[at].kind == SIM_COMPUTE && s->ops[at].op->kind == MODEL_EINSUM ? at : -1;
 }
 
-/* On a device, of the labels that an operand or the result lacks. */
+/* Local size of the labels that an operand or the result lacks. */
 static int64_t rows_beside(const struct sim_sharded *s, const struct sim_op *op, const char *labels,
                            const struct sim_compiled_options *options)
 {
@@ -29,10 +29,10 @@ static int64_t rows_beside(const struct sim_sharded *s, const struct sim_op *op,
     return rows;
 }
 
-/* A loop of two trips is written out: in the body of a scanned layer its pieces are products like any others. */
+/* A loop of two trips is unrolled: in the body of a scanned layer its chunks are products like any others. */
 enum { WRITTEN_OUT = 2 };
 
-/* A sum over more devices than those that it is scattered over is one all-reduce with a slice behind it. */
+/* A sum over more devices than it is scattered over is one all-reduce with a slice after it. */
 static bool sums_over_others(const struct sim_op *op, const struct sim_op *scatter)
 {
     for (int i = 0; i < op->label_count; i++)
@@ -40,7 +40,7 @@ static bool sums_over_others(const struct sim_op *op, const struct sim_op *scatt
     return false;
 }
 
-/* What a value is a reshape of. */
+/* The value before reshapes. */
 static int array_of(const struct sim_sharded *s, int value)
 {
     int at = s->values[value].definition;
@@ -57,7 +57,7 @@ static int sharded_dimension(const struct sim_value *whole, const struct sim_val
     return -1;
 }
 
-/* The label that stands for a dimension of what a collective moves, before it was reshaped. */
+/* The label of a dimension of the array that a collective moves, before it was reshaped. */
 static int label_of(const struct sim_sharded *s, const struct sim_op *op, int value, int dimension)
 {
     const unsigned size = s->program->tensors[s->values[value].tensor].dims[dimension];
@@ -66,7 +66,7 @@ static int label_of(const struct sim_sharded *s, const struct sim_op *op, int va
     return -1;
 }
 
-/* The gather that makes an operand of a product, or NULL. */
+/* The gather that computes an operand of a product, or NULL. */
 static const struct sim_op *gather_of(const struct sim_sharded *s, const struct sim_op *op, int input)
 {
     const int made = s->values[array_of(s, op->inputs[input])].definition;
@@ -75,10 +75,9 @@ static const struct sim_op *gather_of(const struct sim_sharded *s, const struct 
                : NULL;
 }
 
-/* The operand is gathered over devices that hold parts of a dimension of the result before the scattered one: the
- * partitioner groups by these first, and sums the result whole (products of which libtpu 0.0.42.1 was asked one at a
- * time: [vocab/tensor, embed/fsdp] of embed/tensor is summed whole, [embed/fsdp, vocab/tensor] is scattered in a loop).
- */
+/* True if an operand is gathered over devices that shard an earlier dimension of the result than the scattered one. The
+ * partitioner groups by these first, and sums the result whole. Single products given to libtpu 0.0.42.1:
+ * [vocab/tensor, embed/fsdp] of embed/tensor is summed whole; [embed/fsdp, vocab/tensor] is scattered in a loop. */
 static bool sums_whole(const struct sim_sharded *s, const struct sim_op *op, const struct sim_op *scatter)
 {
     const struct sim_value *whole = &s->values[scatter->inputs[0]];
@@ -93,7 +92,7 @@ static bool sums_whole(const struct sim_sharded *s, const struct sim_op *op, con
     return false;
 }
 
-/* How often a loop over pieces of what these devices share runs. */
+/* Trip count of a loop over chunks of an array that these devices share. */
 static double trips_over(const struct sim_compiled_options *options, unsigned axes, int64_t rows,
                          enum model_dtype dtype)
 {
@@ -117,7 +116,8 @@ static bool is_windowed(const struct sim_sharded *s, const struct sim_op *scatte
     return options->scanned ? trips > WRITTEN_OUT : trips > 1;
 }
 
-/* Which is recomputed from the logits wherever it is read; with_cast: or cast to their dtype. */
+/* True for the logits' gradient, which each reader recomputes from the logits. with_cast: or a cast of it to their
+ * dtype. */
 static bool is_logits_gradient(const struct sim_sharded *s, int value, bool with_cast)
 {
     const int made = s->values[value].definition;
@@ -140,7 +140,7 @@ static bool reads_gathered(const struct sim_sharded *s, const struct sim_op *op)
     return false;
 }
 
-/* The product whose result a norm reads, cast or reshaped, as queries and keys are; or -1. */
+/* The product whose result a norm reads, directly, cast or reshaped, as for normed queries and keys; or -1. */
 static int normed_product(const struct sim_sharded *s, int value)
 {
     int at = s->values[value].definition;
@@ -150,8 +150,8 @@ static int normed_product(const struct sim_sharded *s, int value)
     return at >= 0 && s->ops[at].kind == SIM_COMPUTE && s->ops[at].op->kind == MODEL_EINSUM ? value : -1;
 }
 
-/* In unscanned layers with norms' scales multiplied by products, their gradients wait for each other as windowed ones
- * do, and so do queries and keys that are normed, but where sequences are sharded (MaxText by libtpu 0.0.42.1: five
+/* In unscanned layers whose norm scales get their gradients from products, these products are postponed like windowed
+ * einsums. So are those of normed queries and keys, unless sequences are sharded (MaxText by libtpu 0.0.42.1: five
  * dumps, one of the latter). */
 static void add_norms(const struct sim_sharded *s, bool *windowed)
 {
@@ -183,8 +183,8 @@ bool *sim_windowed_operands(struct base_arena *arena, const struct sim_sharded *
     return windowed;
 }
 
-/* The operand goes round in pieces, two at a time, and each product of a piece makes the other operand again (the tied
- * head of MaxText on fsdp 8 x tensor 4 in a dump of libtpu 0.0.42.1: six fusions read the logits). */
+/* The operand passes around the ring in chunks, two at a time, and each product of a chunk recomputes the other operand
+ * (the tied head of MaxText on fsdp 8 x tensor 4 in a dump of libtpu 0.0.42.1: six fusions read the logits). */
 static bool reads_pieces(const struct sim_sharded *s, const struct sim_op *op,
                          const struct sim_compiled_options *options)
 {
@@ -213,9 +213,9 @@ bool *sim_waiting_operands(struct base_arena *arena, const struct sim_sharded *s
     return waiting;
 }
 
-/* ---- costs of such loops ---- */
+/* ---- costs of windowed einsums ---- */
 
-/* XLA compares the product's time with its collective's; the weight's extents cancel, and rows remain
+/* XLA compares the product's time with its collective's. The weight's extents cancel, and rows remain
  * (GetWindowedEinsumConfiguration of xla/service/spmd/dot_handler.cc). */
 double sim_window_trips(const struct sim_settings *settings, const struct sim_window *window)
 {
@@ -226,8 +226,8 @@ double sim_window_trips(const struct sim_settings *settings, const struct sim_wi
     return window->ring / 2;
 }
 
-/* EmitWindowedDotGeneral there: a multiple of four devices sends in both directions, with one additional permute before
- * or after; any other number sends in one direction, and nothing after the last chunk. */
+/* See EmitWindowedDotGeneral there. With a multiple of four devices the loop sends in both directions, with one more
+ * permute before or after. With any other number it sends in one direction, and nothing after the last chunk. */
 int sim_window_permutes(int ring, enum sim_rounds rounds)
 {
     const bool written_out = ring == 2 * WRITTEN_OUT;
@@ -240,7 +240,8 @@ static bool has_label(const char *labels, const struct sim_op *op, int label)
     return strchr(labels, op->labels[label].letter) != NULL;
 }
 
-/* A loop over chunks of a contracted label adds to the whole result; any other reads the whole other operand. */
+/* A loop over chunks of a contracted label accumulates into the whole result. Any other reads the whole other
+ * operand. */
 static void note_window(const struct sim_op *op, unsigned axes, int label, struct sim_product_window *out)
 {
     *out = (struct sim_product_window){.axes = axes, .label = label};
@@ -255,7 +256,7 @@ static bool is_product(const struct sim_op *op)
     return op->kind == SIM_COMPUTE && op->op->kind == MODEL_EINSUM && op->input_count == 2;
 }
 
-/* Of each array the one product that reads it; -1: something else does, too, or nothing does. */
+/* Per array: the only product that reads it; -1 if there are other readers, or none. */
 static int *only_readers(struct base_arena *arena, const struct sim_sharded *s, const int *arrays)
 {
     int *readers = base_new(arena, int, s->value_count + 1);
@@ -271,7 +272,7 @@ static int *only_readers(struct base_arena *arena, const struct sim_sharded *s, 
     return readers;
 }
 
-/* True if the same computation gathers the weight for another reader, too, which shares the gather. */
+/* True if the same computation gathers the weight for another reader, which shares the gather. */
 static bool is_shared(const struct sim_sharded *s, int gather, bool scanned)
 {
     const struct sim_op *op = &s->ops[gather];
@@ -285,7 +286,7 @@ static bool is_shared(const struct sim_sharded *s, int gather, bool scanned)
     return false;
 }
 
-/* A product that sums over other devices, too, is split into groups of these first, and gathers for all of them. */
+/* A product that also sums over other devices is first split into groups of these, and gathers for all of them. */
 static bool sums_over_devices(const struct sim_op *op)
 {
     for (int i = 0; i < op->label_count; i++)
@@ -306,7 +307,7 @@ static int product_of(const struct sim_sharded *s, const int *readers, int at, b
     return product >= 0 && is_product(&s->ops[product]) ? product : -1;
 }
 
-/* The labels of a product that its weight lacks, which is an operand or the result. */
+/* The labels of a product that its weight lacks. The weight is an operand or the result. */
 static unsigned row_labels(const struct sim_sharded *s, const struct sim_op *op, const struct sim_op *moved)
 {
     const char *weight = op->op->output_labels;
@@ -318,7 +319,7 @@ static unsigned row_labels(const struct sim_sharded *s, const struct sim_op *op,
     return rows;
 }
 
-/* The computation that contains a loop's body: the loop itself, or an enclosing one if layers are unscanned; -1: the
+/* The computation that contains a loop's body: the loop itself; an enclosing one if layers are unscanned; or -1, the
  * whole step. */
 static int computation_of(const struct sim_sharded *s, bool scanned, int loop)
 {
@@ -328,7 +329,7 @@ static int computation_of(const struct sim_sharded *s, bool scanned, int loop)
     return loop;
 }
 
-/* Both scatter sums of one shape over the same devices, in one computation. */
+/* True if both scatter sums of one shape over the same devices, in one computation. */
 static bool sum_alike(const struct sim_sharded *s, bool scanned, const struct sim_op *a, const struct sim_op *b)
 {
     const struct sim_value *one = &s->values[a->outputs[0]], *other = &s->values[b->outputs[0]];
