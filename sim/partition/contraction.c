@@ -1,15 +1,15 @@
-/* Places a contraction as XLA's SPMD partitioner does. A contraction belongs to a group of devices, at first all, with
- * a sharding of each operand and a wanted one of the result. The first that applies:
- * 1. computed at once if all shardings of the group agree on one kind of label (at_once);
- * 2. split into smaller groups: by batch labels, by labels that one operand and the result share, by contracted labels
- * that both operands share, or by the devices with replicas; the contraction within a group is the same problem again;
- * 3. computed at once after resharding operands, in the last resort with everything gathered.
+/* Partitions a contraction as XLA's SPMD partitioner does. A contraction belongs to a group of devices, at first all of
+ * them. It has a sharding of each operand and a wanted one of the result. The first of these cases applies:
+ * 1. All shardings of the group agree on one kind of label: compute at once (at_once).
+ * 2. Split into smaller groups: by batch labels, by labels that one operand and the result share, by contracted labels
+ *    that both operands share, or by devices with replicas. Within a group the same problem is solved again.
+ * 3. Reshard operands and compute at once. As a last resort, gather everything.
  * Groups that need no resharding are preferred. */
 #include "sim/partition/contraction_groups.h"
 
 #include <string.h>
 
-/* The same sharding of the same labels in another array; false if that lacks one of them. */
+/* The same sharding of the same labels in another array; false if that array lacks one of them. */
 static bool carry(const struct dot *t, const struct part *p, int from, int to, struct sim_layout *out)
 {
     memset(out, 0, sizeof *out);
@@ -27,7 +27,7 @@ static bool agree(const struct dot *t, const struct part *p, int from, int to)
     return carry(t, p, from, to, &carried) && sim_dot_equal(t, to, &carried, &p->tiles[to]);
 }
 
-/* In elements, of all that a group has. */
+/* Compares the elements of both arrays in a whole group. */
 static bool has_more_elements(const struct dot *t, const struct part *p, int array, int than)
 {
     struct sim_shape a = sim_dot_local_shape(t, p, array, OF_A_GROUP), b = sim_dot_local_shape(t, p, than, OF_A_GROUP);
@@ -44,7 +44,7 @@ static void sum(struct dot *t, unsigned axes, const struct sim_layout *after)
     t->result = *after;
 }
 
-/* Dimension by dimension, the last one first. */
+/* Reduces dimension by dimension, the last one first. */
 static void reduce(struct dot *t, const struct reduction *r)
 {
     unsigned rest = sim_layout_axes(&r->sums, r->rank);
@@ -60,7 +60,7 @@ static void reduce(struct dot *t, const struct reduction *r)
     if (r->copies) sum(t, r->copies, &sliced);
 }
 
-/* The operation itself on local tiles, and its reductions: over the outermost groups first. */
+/* Emits the operation on local tiles, and its reductions, over the outermost groups first. */
 static void multiply(struct dot *t, const struct part *p)
 {
     memset(&t->result, 0, sizeof t->result);
@@ -84,12 +84,12 @@ static bool multiply_and_sum(struct dot *t, const struct part *p)
     return true;
 }
 
-/* Whether operands are resharded to match the result. */
+/* Whether operands may be resharded to match the result. */
 enum price { WHERE_THEY_AGREE, AT_ANY_PRICE };
-/* How an operand is resharded: by permuting its tiles, or in any way. */
+/* How an operand may be resharded: by permuting its tiles, or by any collective. */
 enum means { BY_MOVING, BY_ANY_MEANS };
 
-/* One operand is sharded by batch labels as the result is: the other one follows. */
+/* If one operand is sharded by batch labels like the result, the other one follows. */
 static bool along_batch(struct dot *t, struct part *p, enum means means)
 {
     for (int i = LEFT; i <= RIGHT; i++) {
@@ -108,7 +108,7 @@ static bool along_batch(struct dot *t, struct part *p, enum means means)
     return false;
 }
 
-/* The result is sharded by labels of one operand alone: that is sharded so, the other one whole. */
+/* The result is sharded by labels of one operand alone. That operand takes this sharding; the other one is gathered. */
 static bool along_free(struct dot *t, struct part *p, int operand, enum price price)
 {
     enum role role = operand == LEFT ? OF_LEFT : OF_RIGHT;
@@ -138,8 +138,8 @@ static bool along_contracted(struct dot *t, struct part *p)
     return multiply_and_sum(t, p);
 }
 
-/* Nobody has a use for anything but one operand's contracted labels: the other one is sharded for them if that is
- * larger than the result. */
+/* Only one operand's contracted labels are sharded. The other operand takes this sharding if it is larger than the
+ * result. */
 static bool along_one_sided(struct dot *t, struct part *p)
 {
     struct sim_layout wanted;
@@ -191,7 +191,7 @@ static bool have_same_batch(const struct dot *t, const struct part *p)
     return true;
 }
 
-/* The smaller operand takes the groups of the larger one, the result those of both. */
+/* The smaller operand takes the groups of the larger one, and the result takes those of both. */
 static bool settle_batch(struct dot *t, struct part *p, enum grouping grouping, sim_order *groups)
 {
     sim_order by[2] = {sim_dot_order_of(&p->tiles[LEFT], &t->dims[BATCH][LEFT]),
@@ -213,8 +213,8 @@ static bool settle_batch(struct dot *t, struct part *p, enum grouping grouping, 
     return true;
 }
 
-/* An axis that shards two dimensions makes more tiles than devices. Replication is dropped first, else the operand's
- * own labels, else contracted ones. */
+/* An axis that shards two dimensions makes more tiles than devices. Replication is dropped first, then the operand's
+ * own labels, then contracted ones. */
 static bool reduce_tiles(const struct dot *t, const struct part *p, int operand, struct sim_layout *tiles)
 {
     unsigned idle = sim_dot_copies(t, p, operand), others = sim_dot_axes_of(t, p, CONTRACTED, RIGHT - operand),
@@ -278,9 +278,9 @@ static bool by_batch(struct dot *t, struct part p, enum grouping grouping)
     return true;
 }
 
-/* ---- all together ---- */
+/* ---- the whole contraction ---- */
 
-/* A sum over devices of a group of devices. */
+/* True if devices of a subgroup sum over devices. */
 static bool sums_within_groups(const struct dot *t, const struct part *p)
 {
     return p->axes != sim_mesh_axes(t->extents) && sim_dot_axes_of(t, p, CONTRACTED, LEFT) &&

@@ -1,12 +1,12 @@
-/* A contraction that is split into groups of devices: by labels that one operand and the result share, or by contracted
- * ones. */
+/* Splits a contraction into groups of devices, by labels that one operand and the result share, or by contracted
+ * labels. */
 #include "sim/partition/contraction_groups.h"
 
 #include <string.h>
 
 /* ---- groups by labels that one operand and the result share ---- */
 
-/* Labels of one operand that shard it and the result alike: all together, or else some. */
+/* Labels of one operand that shard it and the result alike: all of its own labels, or else some. */
 static bool find_free(const struct dot *t, const struct part *p, int operand, struct dims *own, struct dims *out)
 {
     enum role role = operand == LEFT ? OF_LEFT : OF_RIGHT;
@@ -21,7 +21,7 @@ static bool find_free(const struct dot *t, const struct part *p, int operand, st
     return own->count > 0;
 }
 
-/* The operand is sharded as the result is, and by nothing else: then it does not matter which groups are made first. */
+/* True if the operand is sharded exactly like the result. Then the order of grouping does not matter. */
 static bool is_settled(const struct dot *t, const struct part *p, int operand)
 {
     for (int d = 0; d < sim_dot_rank_of(t, operand); d++) {
@@ -31,7 +31,7 @@ static bool is_settled(const struct dot *t, const struct part *p, int operand)
     return true;
 }
 
-/* Chooses the operand whose labels form the groups, so that less of the other one is replicated. */
+/* Chooses the operand whose labels form the groups, so that less of the other operand is replicated. */
 static bool choose_free(const struct dot *t, const struct part *p, int *operand, struct dims *own, struct dims *out)
 {
     unsigned left = sim_dot_axes_of(t, p, OF_LEFT, LEFT), right = sim_dot_axes_of(t, p, OF_RIGHT, RIGHT);
@@ -54,8 +54,8 @@ static bool choose_free(const struct dot *t, const struct part *p, int *operand,
     return (*operand == LEFT || (right && out_right)) && find_free(t, p, *operand, own, out);
 }
 
-/* The copies of an array, of which there are as many as groups or a multiple, make the groups. If they do not
- * yet, devices are counted within groups as `like` counts them; false if an axis would have to be split. */
+/* Turns an array's replicas into the groups; their number is that of groups or a multiple. If they are not grouped yet,
+ * devices within groups are ordered as in `like`. False if an axis would have to be split. */
 static bool give_idle(const struct dot *t, const struct part *p, int array, sim_order groups, int like,
                       struct sim_layout *tiles)
 {
@@ -66,8 +66,7 @@ static bool give_idle(const struct dot *t, const struct part *p, int array, sim_
     return true;
 }
 
-/* The other operand is whole within each group: its replicas form the groups; a sharding of it within groups is
- * gathered. */
+/* Replicates the other operand across groups. A sharding of it within groups is gathered. */
 static bool copy_to_groups(struct dot *t, struct part *p, int other, int operand, enum grouping grouping,
                            sim_order groups)
 {
@@ -103,7 +102,7 @@ static bool copy_to_groups(struct dot *t, struct part *p, int other, int operand
     if (!idle && sim_dot_regroup(t, p, other, &dims, groups, OUT, &to)) sim_dot_reshard(t, p, other, &to);
     to = p->tiles[other];
     sim_dot_clear(&to, &dims);
-    /* Tiles within groups must not use the axes between groups; XLA would split an axis to renumber them. */
+    /* Tiles within groups must not use the axes between groups. XLA would split an axis to renumber them. */
     if (sim_layout_axes(&to, sim_dot_rank_of(t, other)) & groups) sim_dot_gather(t, p, other);
     else sim_dot_reshard(t, p, other, &to);
     return true;
@@ -169,8 +168,8 @@ static bool settle_contracted(struct dot *t, struct part *p, const struct dims *
     return true;
 }
 
-/* The groups' sums become slices of the result: where it is sharded as the groups are, or by as many tiles. Sets the
- * result's tiles as the groups leave them; returns the dimensions that are sharded. */
+/* The groups' sums become shards of the result, in dimensions sharded as the groups are, or by as many tiles. Sets the
+ * result's tiles as the groups leave them. Returns the sharded dimensions. */
 static struct dims choose_slices(const struct dot *t, struct part *p, sim_order groups, struct reduction *r)
 {
     static const enum role roles[] = {OF_LEFT, OF_RIGHT, BATCH};
@@ -199,8 +198,8 @@ static struct dims choose_slices(const struct dot *t, struct part *p, sim_order 
     return none;
 }
 
-/* True if more devices than groups hold replicas of the result, and axes would have to be split to share them out. The
- * shards are then made by parts, at other positions. */
+/* True if more devices than groups hold replicas of the result, and distributing them would split axes. Shards are then
+ * computed in parts, at other positions. */
 static bool makes_parts(const struct dot *t, const struct part *p, sim_order groups)
 {
     unsigned idle = sim_dot_copies(t, p, OUT);
@@ -260,7 +259,7 @@ bool sim_dot_by_contracted(struct dot *t, struct part p, enum grouping grouping)
     return true;
 }
 
-/* Whole operands: each group of devices that shall hold the same part of the result makes it. */
+/* With whole operands, each group of devices that needs the same shard of the result computes it. */
 bool sim_dot_by_copies(struct dot *t, struct part p)
 {
     if (sim_dot_used(t, &p, LEFT) || sim_dot_used(t, &p, RIGHT) || !sim_dot_copies(t, &p, OUT)) return false;

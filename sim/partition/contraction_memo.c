@@ -1,7 +1,7 @@
-/* Memoises placements of contractions, since layers, optimizers, remat policies and models repeat them. The key is all
- * that a placement depends on: letters, dimensions, shardings, choices by size, and relations of mesh axes if they were
- * used. Different choices may lead to the same placement. To test whether a program would differ, its contractions are
- * therefore placed again; their choices are not compared. */
+/* Memoises partitioned contractions, since layers, optimizers, remat policies and models repeat them. The key holds
+ * everything that the result depends on: letters, dimensions, shardings, choices by size, and relations of mesh axes if
+ * used. Different choices may give the same result. So a program is tested for reuse by looking its contractions up
+ * again; their choices are not compared. */
 #include "sim/partition/sharding_tiles.h"
 
 #include <string.h>
@@ -14,12 +14,12 @@ struct known_contraction {
 struct sim_placed {
     struct known_contraction *known;
     struct sim_contraction answer;
-    const struct sim_placed *alike; /* the first with that answer */
+    const struct sim_placed *alike; /* the first entry with the same answer */
     uint64_t mesh_relation;
     unsigned char compared;
     int decision_count;
     struct sim_decision *decisions;
-    struct sim_placed *next; /* of the same contraction, where choices come out otherwise */
+    struct sim_placed *next; /* of the same contraction, with other choices */
 };
 
 static void begin_key(struct base_memo *memo, const struct sim_extents *extents, const struct sim_contraction *c)
@@ -90,7 +90,7 @@ static const struct sim_placed *first_alike(const struct known_contraction *know
 static const struct sim_placed *answer(struct sim_known_contractions *contractions, const struct sim_extents *extents,
                                        struct known_contraction *known)
 {
-    struct sim_decision few[16]; /* as nearly all have it */
+    struct sim_decision few[16]; /* enough for nearly all contractions */
     struct sim_decisions log = {.arena = &contractions->notes, .made = few, .capacity = BASE_COUNT(few)};
     struct sim_extents noted = {extents->sizes, extents->mesh, &log};
     for (struct sim_placed *placed = known->answers; placed; placed = placed->next)

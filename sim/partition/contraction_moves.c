@@ -1,9 +1,9 @@
-/* The moves of a single contraction, for estimates before a program exists. */
+/* The collectives of a single contraction, for estimates before a program exists. */
 #include "sim/partition/sharding_tiles.h"
 
 #include <string.h>
 
-/* Steps that move parts of axes may be left for others, axis by axis (sim_part_take_steps). */
+/* False if steps move parts of axes. These steps may be replaced by others, axis by axis (sim_part_take_steps). */
 static bool goes_by_whole_axes(const struct sim_steps *steps, int operand)
 {
     bool whole = !steps->too_many;

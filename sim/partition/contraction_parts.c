@@ -1,4 +1,4 @@
-/* Helpers for placing a contraction: the axes of an array's tiles, its groups of devices, and its resharding. */
+/* Helpers for partitioning a contraction: axes of an array's tiles, groups of devices, resharding. */
 #include "sim/partition/contraction_groups.h"
 
 /* ---- shardings within a group ---- */
@@ -19,13 +19,13 @@ bool sim_dot_is_partial(const struct dot *t, const struct part *p, int array)
     return axes && axes != p->axes;
 }
 
-/* The axes along which the group holds copies of a partial array. */
+/* The axes along which the group holds replicas of a partially replicated array. */
 unsigned sim_dot_copies(const struct dot *t, const struct part *p, int array)
 {
     return sim_dot_is_partial(t, p, array) ? p->axes & ~sim_dot_used(t, p, array) : 0;
 }
 
-/* The axes by which labels of a role shard an array. */
+/* The axes that shard an array by labels of a role. */
 unsigned sim_dot_axes_of(const struct dot *t, const struct part *p, enum role role, int array)
 {
     const struct dims *dims = &t->dims[role][array];
@@ -58,14 +58,14 @@ static bool contains(const struct dims *dims, int d)
     return false;
 }
 
-/* The axes within groups of devices, in the order in which an array counts its devices. */
+/* The axes within groups of devices, in the array's device order. */
 sim_order sim_dot_within_groups(const struct dot *t, const struct part *p, sim_order groups, int array)
 {
     return sim_order_without(sim_sequence(&p->tiles[array], sim_dot_rank_of(t, array), p->axes), sim_set_of(groups));
 }
 
-/* The layout with as many tiles that has the given groups of devices along some dimensions; false if there is none. If
- * it has others now, devices are counted within them as `like` counts them. */
+/* Finds the layout with as many tiles that has the given groups along some dimensions; false if there is none. If the
+ * current groups differ, devices within groups are ordered as in `like`. */
 bool sim_dot_regroup(const struct dot *t, const struct part *p, int array, const struct dims *dims, sim_order groups,
                      int like, struct sim_layout *tiles)
 {
@@ -79,7 +79,7 @@ bool sim_dot_regroup(const struct dot *t, const struct part *p, int array, const
     return groups == 0;
 }
 
-/* Dimensions get as many tiles as those of another array have. */
+/* Gives dimensions as many tiles as those of another array have. */
 void sim_dot_count_like(struct sim_layout *tiles, const struct dims *dims, const struct sim_layout *like,
                         const struct dims *there)
 {
@@ -91,7 +91,7 @@ void sim_dot_clear(struct sim_layout *tiles, const struct dims *dims)
     for (int i = 0; i < dims->count; i++) tiles->of[dims->at[i]] = 0;
 }
 
-/* Moves dimensions from the group's sharding to the sharding over groups. */
+/* Moves dimensions from the sharding within the group to the sharding over groups. */
 void sim_dot_go_outside(struct part *p, int array, const struct dims *dims)
 {
     for (int i = 0; i < dims->count; i++) {
@@ -101,9 +101,10 @@ void sim_dot_go_outside(struct part *p, int array, const struct dims *dims)
     }
 }
 
-/* The dimensions that distinguish the given groups and do not shard within them; replicas count as a last dimension.
- * XLA compares the first two devices of the first group, in the device order of `like`. All dimensions in which these
- * two agree must distinguish groups, so that an array also sharded within groups along another dimension has none. */
+/* Finds the dimensions that distinguish the given groups and do not shard within them. Replicas count as a last
+ * dimension. XLA compares the first two devices of the first group, in the device order of `like`. All dimensions in
+ * which these two agree must distinguish groups. So an array that is also sharded within groups along another dimension
+ * has none. */
 bool sim_dot_find_groups(const struct dot *t, const struct part *p, int array, sim_order groups, int like,
                          struct dims *out)
 {
@@ -162,7 +163,7 @@ void sim_dot_gather(struct dot *t, struct part *p, int array)
     p->tiles[array] = a.tiles;
 }
 
-/* The result is wanted otherwise than the group left it. */
+/* Reshards the result from the group's sharding to the wanted one. */
 void sim_dot_reshard_result(struct dot *t, const struct part *p, struct sim_layout from)
 {
     struct part now = *p;
@@ -170,7 +171,7 @@ void sim_dot_reshard_result(struct dot *t, const struct part *p, struct sim_layo
     sim_dot_reshard(t, &now, OUT, &p->tiles[OUT]);
 }
 
-/* ---- at once ---- */
+/* ---- computation at once ---- */
 
 struct reduction sim_dot_sum_of(const struct part *p, const struct dims *dims)
 {

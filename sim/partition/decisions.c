@@ -1,4 +1,4 @@
-/* Sizes of local arrays, and the choices that depend on them. */
+/* Sizes of local arrays, and decisions that depend on them. */
 #include "sim/partition/sharding_tiles.h"
 
 #include <string.h>
@@ -17,7 +17,7 @@ static bool is_same_question(const struct sim_decision *a, const struct sim_deci
            !memcmp(&a->left, &b->left, sizeof a->left) && !memcmp(&a->right, &b->right, sizeof a->right);
 }
 
-/* Equal layers ask the same question again and again: it is noted once. */
+/* Equal layers repeat a decision, so it is noted once. */
 void sim_note_decision(struct sim_decisions *log, const struct sim_decision *made)
 {
     for (int i = 0; log && i < log->count; i++)

@@ -1,4 +1,4 @@
-/* Start and end of propagation: given shardings of parameters, state, batch and constraints; and the resulting
+/* Start and end of propagation: the given shardings of parameters, state, batch and constraints, and the propagated
  * shardings of all tensors. */
 #include "sim/partition/spread.h"
 
@@ -6,7 +6,7 @@
 
 /* ---- given shardings ---- */
 
-/* Scores have the length twice; no annotation could say that, and the second stays unsharded. */
+/* Scores have two length dimensions. No annotation can distinguish them, so the second stays unsharded. */
 void sim_axis_names(const struct model_tensor *tensor, const char **names)
 {
     for (int i = 0; i < tensor->rank; i++) {
@@ -16,15 +16,15 @@ void sim_axis_names(const struct model_tensor *tensor, const char **names)
     }
 }
 
-/* T5X's MoE partitioner gives rows to experts, then data, and reshapes rows so that those of one expert index are a
- * dimension of their own. Programs have no such dimension: rows are counted by data first, so that they move alike. */
+/* T5X's MoE partitioner shards rows over experts, then data. It reshapes rows so that those of one expert index are a
+ * dimension. Programs here have no such dimension. Rows are sharded over data first, so that the same data moves. */
 static bool is_batch_over_experts(const char *logical, const struct model_axes *of)
 {
     return logical && !strcmp(logical, "batch") && of->count == 2 && !strcmp(of->names[0], "expert") &&
            !strcmp(of->names[1], "data");
 }
 
-/* A rule's mesh axes, in its order. */
+/* A rule's mesh axes, in the rule's order. */
 static sim_order order_of(const struct sim_graph *g, const char *logical, const struct model_axes *of)
 {
     sim_order order = 0;
@@ -65,7 +65,7 @@ static enum base_status resolve_axes(struct sim_graph *g, struct sim_graph_memo 
     return BASE_OK;
 }
 
-/* Tensors of the same logical axes are many. */
+/* Many tensors have the same logical axes. */
 static enum base_status resolve(struct sim_graph *g, const struct model_tensor *tensor, sim_spec *out)
 {
     struct sim_graph_memo asked = {.rank = tensor->rank,
@@ -94,13 +94,13 @@ bool sim_is_shared_over_data(const struct model_tensor *tensor, enum sim_optimiz
            (parameter && partitioning == SIM_PARAMETERS_TOO_OVER_DATA);
 }
 
-/* Decisions by size are recorded as those of resharding are, so that models of other sizes can share the result. */
+/* Decisions by size are recorded as in resharding, so that models of other sizes can share the result. */
 static struct sim_shape vector_of(int size, unsigned axes)
 {
     return (struct sim_shape){.rank = 1, .dims = {(unsigned char)size}, .spec = {(unsigned char)axes}};
 }
 
-/* JAX demands that state divides evenly: shares that are padded are more than the whole. */
+/* JAX requires that state divides evenly: padded shards add up to more than the whole. */
 static bool divides(const struct sim_graph *g, int size, unsigned char axes)
 {
     const struct sim_extents *extents = &g->options->extents;
@@ -108,7 +108,7 @@ static bool divides(const struct sim_graph *g, int size, unsigned char axes)
     return !extents->sizes || !sim_decide(extents, &padded);
 }
 
-/* The largest dimension that nothing shards yet; -1: there is none. */
+/* The largest unsharded dimension, or -1. */
 static int largest_whole(const struct sim_graph *g, const struct model_tensor *tensor, sim_spec spec)
 {
     int largest = -1;
@@ -121,9 +121,9 @@ static int largest_whole(const struct sim_graph *g, const struct model_tensor *t
     return largest;
 }
 
-/* ZeRO: shards the first dimension that the data axis still divides; tensors that are equal in all expert groups count
- * as replicas, too, and those of devices that share a sequence as none where experts are over these. Flat arrays are
- * sharded at any size: the largest dimension stands for the flat array, since its padding is smallest. */
+/* ZeRO shards the first dimension that the data axis still divides. Tensors that are equal in all expert groups count
+ * as replicas. If experts are sharded over the devices of a sequence, replicas on these devices do not count. Flat
+ * arrays are sharded at any size. Their largest dimension represents the flat array, since its padding is smallest. */
 static sim_spec with_data_axis(const struct sim_graph *g, const struct model_tensor *tensor, sim_spec spec)
 {
     const unsigned replicas = spec & each_dim * g->options->expert_axis ? 0 : g->options->expert_axis,
@@ -137,7 +137,7 @@ static sim_spec with_data_axis(const struct sim_graph *g, const struct model_ten
     return flat < 0 ? spec : spec | (sim_spec)data_axis << (DIM * flat);
 }
 
-/* Scales are sharded like their channels; rules may shard a lone dimension by other axes. */
+/* Scales are sharded like their channels. Rules may shard a single dimension by other axes. */
 static enum base_status resolve_scales(struct sim_graph *g, const struct model_tensor *scales, sim_spec *out)
 {
     const struct model_tensor *of = sim_graph_tensor_of(g, scales->scales);
@@ -159,7 +159,7 @@ static enum base_status give(struct sim_graph *g, const struct sim_graph_given *
     return BASE_OK;
 }
 
-/* ---- the answer ---- */
+/* ---- the propagated shardings ---- */
 
 static void place_parts(struct sim_shardings *s)
 {
@@ -171,7 +171,7 @@ static void place_parts(struct sim_shardings *s)
     s->stacked = s->saved + s->tensor_count;
 }
 
-/* The place of a spec among those that were met, where it is one more if it is new. */
+/* The index of a spec among the distinct ones; a new spec is appended. */
 static int place_of(struct base_arena *arena, struct base_index *seen, sim_spec *distinct, sim_spec spec)
 {
     const uint64_t hash = base_hash(BASE_HASH_START, &spec, sizeof spec);

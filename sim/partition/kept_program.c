@@ -1,4 +1,4 @@
-/* Copies a sharded program to its final size, out of tables with a short life. */
+/* Copies a sharded program from temporary tables to arrays of its final size. */
 #include "sim/partition/partition.h"
 
 #include <string.h>
@@ -17,7 +17,7 @@ static bool is_of_model(const struct model_program *program, const struct model_
     return false;
 }
 
-/* Operations that the partitioner and passes added to the model's, each once. */
+/* Copies operations that the partitioner and passes added to the model's, each once. */
 static void keep_added(struct base_arena *arena, struct sim_sharded *s)
 {
     const struct model_op *last = NULL, *copy = NULL;

@@ -1,5 +1,5 @@
-/* One contraction, from its letters to its steps: XLA's order of operands, the position of each label, and the result's
- * propagated sharding. contraction.c places it. */
+/* One contraction, from its letters to its steps: XLA's operand order, the position of each label, and the propagated
+ * sharding of the result. contraction.c partitions it. */
 #include "sim/partition/contraction_groups.h"
 
 #include <string.h>
@@ -18,13 +18,13 @@ static void find_letters(struct dot *t)
         for (int d = 0; d < t->c->shapes[i].rank; d++) t->at[i][t->c->letters[i][d] % SIM_LETTERS] = (signed char)d;
 }
 
-/* jnp.einsum's order of shared labels: batch labels in the result's order, contracted ones alphabetically. */
+/* jnp.einsum's order of shared labels: batch labels in the result's order, contracted labels alphabetically. */
 static bool stands_behind(const struct dot *t, enum role role, char before, char letter)
 {
     return role == BATCH ? find(t, OUT, before) > find(t, OUT, letter) : before > letter;
 }
 
-/* Labels that one operand has alone stay in its order. */
+/* Labels of only one operand keep their order. */
 static void list_letters(struct dot *t, int left, char letters[ROLES][MODEL_MAX_RANK + 1])
 {
     int counts[ROLES] = {0};
@@ -43,7 +43,8 @@ static void list_letters(struct dot *t, int left, char letters[ROLES][MODEL_MAX_
     for (int role = 0; role < ROLES; role++) letters[role][counts[role]] = '\0';
 }
 
-/* The result's letters: batch labels, the left operand's, the right one's. Says whether it is written so. */
+/* The result's letters: batch labels, then the left operand's, then the right one's. Returns whether the result has
+ * this order. */
 static bool name_result(struct dot *t, char letters[ROLES][MODEL_MAX_RANK + 1])
 {
     static const enum role order[] = {BATCH, OF_LEFT, OF_RIGHT};
@@ -58,8 +59,7 @@ static bool name_result(struct dot *t, char letters[ROLES][MODEL_MAX_RANK + 1])
     return same;
 }
 
-/* jnp.einsum multiplies left by right if the result comes out as it is written, else right by left; gradients are not
- * einsums. */
+/* jnp.einsum swaps the operands if the result then has the written order. Gradients are not einsums. */
 static void read_labels(struct dot *t)
 {
     char letters[ROLES][MODEL_MAX_RANK + 1];
@@ -89,7 +89,7 @@ static void read_labels(struct dot *t)
             for (int j = 0; j < ARRAYS; j++) t->place[i][j][d] = at[j][t->letters[i][d] % SIM_LETTERS];
 }
 
-/* The result's dimensions as the contraction writes them. */
+/* Puts the result's dimensions into the contraction's order. */
 static void reorder_result(const struct dot *t, struct sim_step *step)
 {
     const struct sim_step old = *step;
@@ -130,7 +130,8 @@ static void improve(struct sim_layout *result, const struct sim_layout *seen, in
     else if (fits) *result = merged;
 }
 
-/* The propagated sharding of the result: the wanted one, refined by the operands', the larger one first. */
+/* The propagated sharding of the result: the wanted one, refined by the operands' shardings, the larger operand
+ * first. */
 static void propagate(const struct sim_extents *extents, const struct dot *t, struct sim_layout *result, unsigned axes)
 {
     int rank = t->c->shapes[OUT].rank;
@@ -139,14 +140,14 @@ static void propagate(const struct sim_extents *extents, const struct dot *t, st
     int first = LEFT;
     if (!sim_layouts_merge(&seen[LEFT], &seen[RIGHT], rank, axes, &both)) {
         struct sim_shape whole[2] = {t->shapes[LEFT], t->shapes[RIGHT]};
-        whole[LEFT].dtype = whole[RIGHT].dtype = MODEL_FLOAT32; /* elements are compared, not bytes */
+        whole[LEFT].dtype = whole[RIGHT].dtype = MODEL_FLOAT32; /* XLA compares elements, not bytes */
         first = sim_is_larger(extents, &whole[RIGHT], &whole[LEFT]) ? RIGHT : LEFT;
     }
     improve(result, &seen[first], rank, axes);
     improve(result, &seen[RIGHT - first], rank, axes);
 }
 
-/* The axes over labels of both operands that the result has over those of the smaller one. */
+/* The axes over labels of both operands that the result uses for labels of the smaller one. */
 static unsigned axes_of_smaller(const struct dot *t, const struct part *p, int smaller)
 {
     const enum role own = smaller == LEFT ? OF_LEFT : OF_RIGHT, others = smaller == LEFT ? OF_RIGHT : OF_LEFT;
@@ -157,8 +158,8 @@ static unsigned axes_of_smaller(const struct dot *t, const struct part *p, int s
     return axes && sim_is_larger(t->extents, &other, &shape) ? axes : 0;
 }
 
-/* Shardy with explicit collectives computes each operation in one sharding: an axis that shards labels of both operands
- * stays with the larger one. False: no such axis. */
+/* Shardy with explicit collectives computes each operation in one sharding. An axis that shards labels of both operands
+ * stays with the larger one. Returns false if there is no such axis. */
 static bool keep_larger(const struct dot *t, struct part *p)
 {
     struct sim_layout *out = &p->tiles[OUT];

@@ -1,5 +1,5 @@
-/* Decoding's operations outside the model: choices among sequences, which XLA writes as sorts and gathers, unsharded
- * except for the batch; and the sampling noise, whose counters XLA splits and has to move. */
+/* Decoding's operations outside the model. XLA writes choices among sequences as sorts and gathers, unsharded except
+ * for the batch. It splits the counters of the sampling noise, and has to move them. */
 #include "sim/partition/partitioner.h"
 
 bool sim_partition_examples(struct sim_partitioner *p, const struct model_op *source)
@@ -32,8 +32,8 @@ static int made(struct sim_partitioner *p, const struct model_op *source, int te
     return value;
 }
 
-/* Where rows are sharded, both halves of the counters move over these axes, and an all-reduce of the whole noise over
- * all devices merges the results. The executor computes the noise in place. */
+/* If rows are sharded, both halves of the counters move over these axes. An all-reduce of the whole noise over all
+ * devices merges the results. The executor computes the noise in place. */
 bool sim_partition_noise(struct sim_partitioner *p, const struct model_op *source)
 {
     if (source->function != MODEL_NOISE) return false;

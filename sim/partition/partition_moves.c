@@ -1,19 +1,19 @@
-/* Moves values to their operations: reductions, gathers, all-to-alls, slices. A moved value serves later operations,
- * too. */
+/* Moves values to their operations by reductions, gathers, all-to-alls and slices. Later operations reuse a moved
+ * value. */
 #include "sim/partition/partitioner.h"
 
 #include <string.h>
 
 /* ---- collectives ---- */
 
-/* Whether a loop encloses the operation that makes a value. */
+/* True if a loop encloses the operation that computes a value. */
 static bool is_around(const struct sim_partitioner *p, int loop, int of)
 {
     while (of >= 0 && of != loop) of = p->out->ops[of].loop;
     return of == loop;
 }
 
-/* Unscanned layers share a common value from outside their loop: it is made before the loop. */
+/* Unscanned layers share a value from outside their loop, so it is computed before the loop. */
 static bool belongs_outside(const struct sim_partitioner *p, int value)
 {
     const struct sim_value *v = &p->out->values[value];
@@ -30,7 +30,7 @@ static void step_on(int *index, int from)
     if (*index >= from) ++*index;
 }
 
-/* The last operation goes before the loop that is being made. */
+/* Moves the last operation before the loop that is being built. */
 static void move_outside(struct sim_partitioner *p)
 {
     struct sim_sharded *out = p->out;
@@ -68,7 +68,7 @@ int sim_part_communicate(struct sim_partitioner *p, const struct model_op *why, 
     return result;
 }
 
-/* Gathers axes of a dimension that has none minor to them. */
+/* Gathers axes of a dimension that has no axes minor to them. */
 static int gather_minor(struct sim_partitioner *p, const struct model_op *why, int value, int d, unsigned minor)
 {
     sim_order spec[MODEL_MAX_RANK];
@@ -77,7 +77,7 @@ static int gather_minor(struct sim_partitioner *p, const struct model_op *why, i
     return sim_part_communicate(p, why, SIM_ALL_GATHER, minor, value, spec, p->out->values[value].partial);
 }
 
-/* The axes that an order has minor to one of its own; of an axis that it lacks, those that the mesh has behind it. */
+/* The axes of an order that are minor to one of its own. For an axis that it lacks, those that follow in mesh order. */
 static unsigned axes_below(sim_order order, unsigned axis)
 {
     const int count = __builtin_popcount(sim_set_of(order));
@@ -88,7 +88,7 @@ static unsigned axes_below(sim_order order, unsigned axis)
     return sim_set_of(order) & ~above;
 }
 
-/* Before an axis enters or leaves a dimension, that dimension's minor axes are gathered. */
+/* Gathers a dimension's minor axes before an axis enters or leaves it. */
 static int clear_minor(struct sim_partitioner *p, const struct model_op *why, int value, unsigned axis,
                        const sim_order *to)
 {
@@ -100,7 +100,7 @@ static int clear_minor(struct sim_partitioner *p, const struct model_op *why, in
     return value;
 }
 
-/* Axes that a dimension has before and after, but in another order: they are gathered from the first that differs. */
+/* Gathers the axes that a dimension has before and after in different order, from the first that differs. */
 static int clear_disordered(struct sim_partitioner *p, const struct model_op *why, int value, const sim_order *to)
 {
     for (int d = 0; d < sim_part_rank_of(p, value); d++) {
@@ -120,14 +120,14 @@ bool sim_part_is_sharded_as(const struct sim_partitioner *p, int value, const si
     return !memcmp(p->out->values[value].spec, spec, (size_t)sim_part_rank_of(p, value) * sizeof *spec);
 }
 
-/* Two reductions become one if both are over data-parallel axes. */
+/* True if two reductions over data-parallel axes are combined. */
 static bool joins(const struct sim_partitioner *p, unsigned one, unsigned other)
 {
     return p->options->joins_gradients &&
            !((one | other) & ~(unsigned)(p->options->data_axis | p->options->expert_axis));
 }
 
-/* A sum over each contracted or reduced dimension, the last one first: over all axes of a dimension at once. */
+/* Lists a sum for each contracted or reduced dimension, the last one first, over all its axes at once. */
 static int list_sums(const struct sim_partitioner *p, int value, unsigned *sums)
 {
     const struct sim_value *v = &p->out->values[value];
@@ -144,7 +144,7 @@ static int list_sums(const struct sim_partitioner *p, int value, unsigned *sums)
     return count;
 }
 
-/* As the contraction recorded it, or NULL. */
+/* The reductions that the contraction recorded, or NULL. */
 static const struct sim_pending *pending_steps(const struct sim_partitioner *p, int value)
 {
     for (int i = p->pending_count - 1; i >= 0; i--)
@@ -174,8 +174,8 @@ void sim_part_leave_sums(struct sim_partitioner *p, int value, const struct sim_
     p->pending[p->pending_count++] = (struct sim_pending){value, sums.count, copied};
 }
 
-/* A reduce-scatter: where the result shards a dimension over an axis of the reduction, each device keeps its slice, if
- * its tile contains it. */
+/* A reduce-scatter. If the result shards a dimension over an axis of the reduction, each device keeps its shard,
+ * provided its tile contains it. */
 static void keep_slices(unsigned sum, const sim_order *to, int rank, sim_order *spec)
 {
     for (int i = 0; i < rank; i++) {
@@ -189,8 +189,8 @@ static void keep_slices(unsigned sum, const sim_order *to, int rank, sim_order *
     }
 }
 
-/* The contracted dimensions' axes, one behind the other, are those of one dimension of the result: XLA:TPU sums over
- * all of them in one ring (MaxText's weight gradients on a mesh with a context axis, libtpu 0.0.42.1). */
+/* True if the contracted dimensions' axes, concatenated, are those of one dimension of the result. Then XLA:TPU sums
+ * over all of them in one ring (MaxText's weight gradients on a mesh with a context axis, libtpu 0.0.42.1). */
 static bool sums_at_once(const struct sim_partitioner *p, int value, const sim_order *to)
 {
     const struct sim_value *v = &p->out->values[value];
@@ -239,7 +239,7 @@ static int reduce(struct sim_partitioner *p, const struct model_op *why, int val
     return value;
 }
 
-/* Moves an axis between dimensions, or gathers it, until no dimension has an axis that `to` lacks there; the inner axis
+/* Moves axes between dimensions, or gathers them, until no dimension has an axis that `to` lacks there. Inner axes come
  * first. */
 static int reshard_axes(struct sim_partitioner *p, const struct model_op *why, int value, const sim_order *to)
 {
@@ -262,14 +262,14 @@ static int reshard_axes(struct sim_partitioner *p, const struct model_op *why, i
     return value;
 }
 
-/* The forward pass's value, where the backward pass would recompute it at no cost; or the value itself. */
+/* The forward pass's value if the backward pass would recompute it at no cost; otherwise the value itself. */
 static int original(const struct sim_partitioner *p, int value)
 {
     int of = p->options->shares_gathers ? sim_part_tensor_of(p, p->out->values[value].tensor)->recomputed_of : -1;
     return of < 0 || *sim_part_current(p, of) < 0 ? value : *sim_part_current(p, of);
 }
 
-/* A usable copy: sharded exactly as asked, or so that a slice of it is. */
+/* A reusable copy has exactly the wanted sharding, or one that a slice turns into it. */
 enum likeness { EXACTLY_SO, SLICED_SO };
 static int find_copy(const struct sim_partitioner *p, int from, const sim_order *spec, unsigned group,
                      enum likeness likeness)
@@ -280,7 +280,7 @@ static int find_copy(const struct sim_partitioner *p, int from, const sim_order 
         if ((p->copies[i].from != from && p->copies[i].from != first) || p->copies[i].group != group) continue;
         const struct sim_value *to = &p->out->values[p->copies[i].to];
         bool serves = to->loop == p->loop || to->loop == p->twin ||
-                      sim_part_tensor_of(p, to->tensor)->layers == MODEL_ONE; /* else it is one layer's */
+                      sim_part_tensor_of(p, to->tensor)->layers == MODEL_ONE; /* otherwise it belongs to one layer */
         for (int d = 0; serves && d < rank; d++)
             serves = likeness == EXACTLY_SO ? to->spec[d] == spec[d] : sim_slices(to->spec[d], spec[d]);
         if (serves) return p->copies[i].to;
@@ -288,7 +288,7 @@ static int find_copy(const struct sim_partitioner *p, int from, const sim_order 
     return -1;
 }
 
-/* A copy made before the loop serves later operations as well. */
+/* Later operations also reuse a copy that is made before the loop. */
 static void note_copy(struct sim_partitioner *p, struct sim_copy copy)
 {
     p->copies = base_grown(p->arena, p->copies, p->copy_count, &p->copy_capacity, sizeof copy);
@@ -300,7 +300,7 @@ static void note_copy(struct sim_partitioner *p, struct sim_copy copy)
     p->copy_count++;
 }
 
-/* A copy of a slice. */
+/* Emits a copy of a slice. */
 int sim_part_cut(struct sim_partitioner *p, const struct model_op *why, int value, const sim_order *spec)
 {
     int tensor = p->out->values[value].tensor, result = sim_part_new_value(p, tensor, spec, 0);
@@ -327,14 +327,14 @@ int sim_part_cut(struct sim_partitioner *p, const struct model_op *why, int valu
     return result;
 }
 
-/* Devices slice their replicas into target-sized shards, then permute them. No sharding describes the state in between;
- * the sliced value is therefore the operand. */
+/* True if devices slice their replicas into shards of the target's size and then permute them. No sharding describes
+ * the state in between, so the sliced value is the operand. */
 static bool exchanges_pieces(const struct sim_step *step, int rank)
 {
     return !step->plain && step->kind == SIM_COLLECTIVE_PERMUTE && sim_layouts_equal(&step->from, &step->after, rank);
 }
 
-/* A slice that a step takes before it moves anything is an operation of its own. */
+/* A slice that a step takes before it moves data is a separate operation. */
 static int take_step(struct sim_partitioner *p, const struct model_op *why, const struct sim_step *step, int value)
 {
     unsigned partial = p->out->values[value].partial;
@@ -344,7 +344,7 @@ static int take_step(struct sim_partitioner *p, const struct model_op *why, cons
     return sim_part_communicate(p, why, step->kind, step->axes, value, step->after.of, partial);
 }
 
-/* The executor shards axis by axis, with padding for each. Where axes do not divide a dimension, other axes or another
+/* The executor shards axis by axis, with padding for each. If axes do not divide a dimension, other axes or another
  * order give other shards. */
 static bool has_same_pieces(const struct sim_partitioner *p, const struct sim_step *step, sim_order before, int d)
 {
@@ -356,7 +356,7 @@ static bool has_same_pieces(const struct sim_partitioner *p, const struct sim_st
 }
 
 /* Each step takes the result of the previous one, or a slice of it. False if parts of an axis move, or if the groups
- * that share a result differ from those that summed it: shards are then not at the positions of a sharding. */
+ * that share a result differ from those that summed it. Then no sharding describes the shards' positions. */
 static bool follow_each_other(const struct sim_partitioner *p, int operand, int value, const struct sim_steps *steps)
 {
     const int rank = sim_part_rank_of(p, value);
@@ -396,13 +396,13 @@ int sim_part_take_steps(struct sim_partitioner *p, const struct model_op *why, i
     return value;
 }
 
-/* Until no dimension has an axis that `to` lacks there; additional axes of `to` are a local slice. */
+/* Reshards until no dimension has an axis that `to` lacks there. Additional axes of `to` are a local slice. */
 int sim_part_reshard(struct sim_partitioner *p, const struct model_op *why, int value, const sim_order *to)
 {
     if (sim_part_is_sharded_as(p, value, to)) return value;
     const struct sim_value *v = &p->out->values[value];
     struct sim_layout target = sim_layout_of(to, sim_part_rank_of(p, value));
-    struct sim_steps steps; /* its list is long: only counted entries are read */
+    struct sim_steps steps; /* the list is long: only counted entries are read */
     steps.count = 0, steps.too_many = false;
     struct sim_array array = {.extents = &p->options->extents,
                               .steps = &steps,
@@ -422,7 +422,7 @@ static bool serves_as(const struct sim_partitioner *p, int value, const sim_orde
     return serves;
 }
 
-/* A value as one operation needs it. */
+/* A value in the sharding that one operation needs. */
 int sim_part_made_ready(struct sim_partitioner *p, const struct model_op *why, int value, const sim_order *spec)
 {
     if (serves_as(p, value, spec)) return value;
@@ -431,7 +431,7 @@ int sim_part_made_ready(struct sim_partitioner *p, const struct model_op *why, i
     return copy;
 }
 
-/* The same, made once however many ask. */
+/* The same, computed once for all operations that need it. */
 int sim_part_ready(struct sim_partitioner *p, const struct model_op *why, int value, const sim_order *spec)
 {
     if (serves_as(p, value, spec)) return value;
@@ -441,8 +441,8 @@ int sim_part_ready(struct sim_partitioner *p, const struct model_op *why, int va
 
 /* ---- operands ---- */
 
-/* An operand's sharding as its operation finds it: tensors that a forward loop saves for the backward loop are stacked.
- */
+/* An operand's sharding as its operation reads it. Tensors that a forward loop saves for the backward loop are
+ * stacked. */
 const sim_order *sim_part_found_as(const struct sim_partitioner *p, int tensor)
 {
     int block = sim_part_tensor_of(p, tensor)->block;
@@ -450,18 +450,18 @@ const sim_order *sim_part_found_as(const struct sim_partitioner *p, int tensor)
                                                                              : sim_part_used_as(p, tensor);
 }
 
-/* The collectives from an operation on move the arrays of all layers. */
+/* From an operation on, collectives move the arrays of all layers. */
 void sim_part_move_stacks(struct sim_partitioner *p, int first, int layers)
 {
     for (int i = first; i < p->out->op_count; i++) {
         p->out->ops[i].stack = layers;
         sim_stack_of(p->arena, p->out, p->out->values[p->out->ops[i].inputs[0]].shape,
-                     layers); /* listed, so that it has a price */
+                     layers); /* listed, so that it has a cost */
     }
 }
 
-/* If the backward loop's slices are sharded otherwise than their stack, every iteration moves the whole stack.
- * Compilers hoist this invariant move; its bytes then equal those of moving each slice. Plans are priced, and run, that
+/* If the backward loop's slices and their stack have different shardings, every iteration would move the whole stack.
+ * Compilers hoist this invariant move; its bytes then equal those of moving each slice. Plans are priced and run this
  * way. */
 static int slice_of(struct sim_partitioner *p, const struct model_op *why, int tensor, int value)
 {
@@ -473,8 +473,8 @@ static int slice_of(struct sim_partitioner *p, const struct model_op *why, int t
     return value;
 }
 
-/* A tensor as its users find it: after its sum and its constraint. Later users, the backward loop's included, reuse the
- * sum. */
+/* A tensor as its users read it, after its sum and its constraint. Later users reuse the sum, those in the backward
+ * loop included. */
 int sim_part_settled(struct sim_partitioner *p, const struct model_op *why, int tensor)
 {
     int value = *sim_part_current(p, tensor);
@@ -496,5 +496,5 @@ bool sim_part_is_uneven(const struct sim_partitioner *p, int size, unsigned axes
     question.left.rank = 1, question.left.dims[0] = (unsigned char)size, question.left.layers = MODEL_ONE;
     question.right = question.left;
     question.left.spec[0] = question.left_times = (unsigned char)axes;
-    return sim_decide(&p->options->extents, &question); /* all parts with their padding are more than the whole */
+    return sim_decide(&p->options->extents, &question); /* padded shards add up to more than the whole */
 }

@@ -1,12 +1,12 @@
-/* Partitions each operation except loops: assigns mesh axes to its labels, and moves its operands there. */
+/* Partitions every operation except loops: assigns mesh axes to its labels, and reshards its operands. */
 #include "sim/partition/partitioner.h"
 
 #include <string.h>
 
 /* ---- labels ---- */
 
-/* The labels of an operation under construction, the index of each letter, and the labels of operands and result: sets,
- * a bit per label. */
+/* An operation under construction: its labels, the index of each letter, and sets of labels of operands and result,
+ * with a bit per label. */
 struct labelled {
     struct sim_label labels[SIM_MOST_LABELS];
     int label_count;
@@ -67,7 +67,7 @@ static void einsum_roles(struct sim_op *op, const struct labelled *labelled)
     op->column_labels = labelled->out & ~a;
 }
 
-/* A widening cast is computed in its constraint's sharding, so that the narrower operand moves; likewise a slice. */
+/* A widening cast is computed in its constraint's sharding, so that the narrower operand moves. So is a slice. */
 static const sim_order *done_as(const struct sim_partitioner *p, const struct model_op *source)
 {
     int in = source->inputs[0], out = source->outputs[0];
@@ -77,7 +77,7 @@ static const sim_order *done_as(const struct sim_partitioner *p, const struct mo
     return widens || source->kind == MODEL_SLICE ? sim_part_used_as(p, out) : sim_part_computed_as(p, out);
 }
 
-/* The result is summed, and put into its sharding by more than that. Sums alone wait until somebody uses them. */
+/* True if the result needs steps other than sums to reach its sharding. Sums alone wait for the first user. */
 static bool moves_result(const struct sim_contraction *c)
 {
     for (int i = 0; i < c->steps.count; i++)
@@ -85,7 +85,7 @@ static bool moves_result(const struct sim_contraction *c)
     return false;
 }
 
-/* The result as it was computed, then as propagation has it. A partial sum stays one until somebody uses it. */
+/* Sets the result's computed, then its propagated sharding. A partial sum is not reduced before its first user. */
 static void finish_output(struct sim_partitioner *p, const struct model_op *source, struct labelled *labelled,
                           int op_index, unsigned partial, const struct sim_contraction *contraction)
 {
@@ -104,11 +104,11 @@ static void finish_output(struct sim_partitioner *p, const struct model_op *sour
     *sim_part_current(p, tensor) = value;
 }
 
-/* ---- contractions (contraction.c says where their axes go) ---- */
+/* ---- contractions (contraction.c chooses their axes) ---- */
 
-/* Between contractions, sequences sharded over context are also sharded over the model axis: they are gathered before
- * each contraction, and its sums are scattered, as in Megatron-LM. Not so of experts, and of groups of tokens, which
- * come first, and of heads, which are sharded over the model axis before context. */
+/* Between contractions, sequences that are sharded over context are sharded over the model axis, too. As in
+ * Megatron-LM, they are gathered before each contraction, and its sums are scattered. This excludes experts and groups
+ * of tokens, which are leading dimensions, and heads, which the model axis shards before context. */
 static void leave_model_axis(const struct sim_partitioner *p, int rank, sim_order *spec)
 {
     const unsigned model = p->options->joins_gradients ? p->options->model_axis : 0;
@@ -119,7 +119,7 @@ static void leave_model_axis(const struct sim_partitioner *p, int rank, sim_orde
     }
 }
 
-/* Gives the operation's labels their axes and moves its operands; returns the axes of the partial sum. */
+/* Assigns axes to the operation's labels and reshards its operands. Returns the axes of the partial sum. */
 static unsigned place_contraction(struct sim_partitioner *p, const struct model_op *source, int *inputs,
                                   struct labelled *labelled, struct sim_contraction *contraction)
 {
@@ -154,7 +154,7 @@ static unsigned place_contraction(struct sim_partitioner *p, const struct model_
         spec_for(labelled, source->input_labels[i], needed);
         inputs[i] = sim_part_ready(
             p, source, sim_part_take_steps(p, source, i, inputs[i], &c.steps, needed, SIM_PART_SHARED_COPIES),
-            needed); /* a part over model is none over both */
+            needed); /* a shard over model alone is not one over both */
     }
     *contraction = c;
     return partial;
@@ -162,8 +162,8 @@ static unsigned place_contraction(struct sim_partitioner *p, const struct model_
 
 /* ---- broadcasts ---- */
 
-/* XLA has an explicit broadcast with a single user. It takes its operand's sharding if that makes more tiles than the
- * user's, even if it has to move then. Sets the broadcast's sharding. */
+/* XLA has an explicit broadcast with a single user. It keeps its operand's sharding if that has more tiles than the
+ * user's, even if it must then be resharded. Sets the broadcast's sharding. */
 static bool keeps_tiles(const struct sim_partitioner *p, const struct labelled *labelled, const char *letters,
                         const sim_order *spec, const char *own_letters, sim_order *kept)
 {
@@ -185,7 +185,7 @@ static bool keeps_tiles(const struct sim_partitioner *p, const struct labelled *
     return clashes && sim_fewer(extents, wanted, used);
 }
 
-/* A value with all letters of an operation, of which it has some. */
+/* Broadcasts a value with some letters of an operation to all of them. */
 static int broadcast(struct sim_partitioner *p, const struct model_op *why, const char *own_letters, int value,
                      int tensor, const char *letters, const sim_order *spec)
 {
@@ -212,7 +212,7 @@ static int broadcast(struct sim_partitioner *p, const struct model_op *why, cons
     return result;
 }
 
-/* The operation reads a broadcast in place of one of its operands. */
+/* Replaces one of the operation's operands by its broadcast. */
 static const struct model_op *with_broadcast(struct sim_partitioner *p, const struct model_op *source, int input)
 {
     struct model_op *copy = base_new(p->arena, struct model_op, 1);
@@ -241,10 +241,10 @@ static unsigned place_labels(struct sim_partitioner *p, const struct model_op **
     for (int i = 0; i < source->input_count; i++) {
         sim_order own[MODEL_MAX_RANK], kept[MODEL_MAX_RANK];
         spec_for(labelled, source->input_labels[i], own);
-        /* Each user has its own reshape of a broadcast, and XLA identifies copies by their operands. */
+        /* Each user reshapes a broadcast separately, and XLA identifies copies by their operands. */
         bool is_broadcast = strlen(source->input_labels[i]) != strlen(letters);
         const sim_order *found = sim_part_found_as(p, source->inputs[i]);
-        bool is_had = sim_part_tensor_of(p, source->outputs[0])->recomputed_of >= 0; /* from the forward pass, in XLA */
+        bool is_had = sim_part_tensor_of(p, source->outputs[0])->recomputed_of >= 0; /* XLA has it already */
         if (is_broadcast && !is_had && keeps_tiles(p, labelled, letters, found, source->input_labels[i], kept)) {
             int tensor = reduces ? source->inputs[0] : source->outputs[0];
             inputs[i] = broadcast(p, source, source->input_labels[i], inputs[i], tensor, letters, kept);
@@ -281,8 +281,9 @@ static enum base_status partition_compute(struct sim_partitioner *p, const struc
     return BASE_OK;
 }
 
-/* Rows, each sequence over devices that dispatch tokens to experts separately, become groups of one device's rows, or
- * groups become rows: sequences are the major part of groups. Rows and groups come first, then lengths. */
+/* True if rows become groups, or groups rows. Each group has one device's rows, with each sequence on devices that
+ * dispatch tokens to experts separately. Sequences are the major part of groups. Rows and groups are leading
+ * dimensions, then lengths. */
 static bool is_of_groups(const struct sim_partitioner *p, const struct model_op *source, int tensor)
 {
     const int other = tensor == source->inputs[0] ? source->outputs[0] : source->inputs[0];
@@ -304,7 +305,7 @@ static void split_parts(const struct sim_partitioner *p, sim_order *spec)
     spec[0] = sim_order_without(spec[0], parts);
 }
 
-/* The operand's sharding that makes the result's. */
+/* The operand's sharding that gives the result's. */
 static void before_reshape(const struct sim_partitioner *p, const struct model_op *source, const sim_order *spec,
                            sim_order *out)
 {
@@ -317,7 +318,7 @@ static void before_reshape(const struct sim_partitioner *p, const struct model_o
     join_parts(p, out);
 }
 
-/* And the operand's sharding after it. */
+/* The result's sharding that the operand's gives. */
 static void behind_reshape(const struct sim_partitioner *p, const struct model_op *source, const sim_order *in,
                            sim_order *spec)
 {
@@ -334,8 +335,8 @@ static bool is_joined(const struct sim_partitioner *p, char letter)
     return model_dimension_of(p->program, letter)->outer;
 }
 
-/* Parts of a joined dimension are whole heads only if heads divide; else it is gathered, and split or joined on every
- * device. */
+/* Shards of a joined dimension are whole heads only if heads divide. Otherwise the dimension is gathered, and split or
+ * joined on every device. */
 static bool gather_uneven_heads(const struct sim_partitioner *p, const struct model_op *source, sim_order *needed)
 {
     bool gathered = false;
@@ -354,7 +355,7 @@ static bool gather_uneven_heads(const struct sim_partitioner *p, const struct mo
     return gathered;
 }
 
-/* Blocks change places among the devices that have them. */
+/* The devices that shard the blocks exchange them. */
 static void partition_roll(struct sim_partitioner *p, const struct model_op *source)
 {
     const int tensor = source->outputs[0];
@@ -399,7 +400,7 @@ static enum base_status partition_reshape(struct sim_partitioner *p, const struc
     return BASE_OK;
 }
 
-/* A parameter that is sharded less than its state is gathered when it is new (ZeRO-1). */
+/* A parameter that is sharded less than its state is gathered after its update (ZeRO-1). */
 static void gather_updated(struct sim_partitioner *p, const struct model_op *source, int slice, int stack)
 {
     int first = p->out->op_count, whole = sim_part_reshard(p, source, slice, sim_part_used_as(p, source->inputs[0]));
@@ -407,7 +408,7 @@ static void gather_updated(struct sim_partitioner *p, const struct model_op *sou
     sim_part_move_stacks(p, first, stack);
 }
 
-/* Scanned layers have one array of each parameter: it is gathered as a whole, behind the loop over its layers. */
+/* Scanned layers have one array per parameter. It is gathered as a whole, after the loop over its layers. */
 void sim_gather_updated_stacks(struct sim_partitioner *p, int begin)
 {
     for (int i = begin + 1; i < p->out->ops[begin].match; i++) {
@@ -418,7 +419,7 @@ void sim_gather_updated_stacks(struct sim_partitioner *p, int begin)
     }
 }
 
-/* Whole-array updates in place, computed as the state is sharded. */
+/* In-place updates of whole arrays are computed in the state's sharding. */
 static enum base_status partition_update(struct sim_partitioner *p, const struct model_op *source)
 {
     int inputs[MODEL_MAX_INPUTS];
@@ -454,7 +455,7 @@ static enum base_status partition_update(struct sim_partitioner *p, const struct
     return BASE_OK;
 }
 
-/* ---- all of them ---- */
+/* ---- all operations ---- */
 
 enum base_status sim_partition_operation(struct sim_partitioner *p, const struct model_op *source)
 {

@@ -1,6 +1,6 @@
-/* From a program to one device's operations, with the propagated sharding of every tensor. Each operation is computed
- * in its result's sharding: operands are gathered, moved, or sliced without communication. A contracted label leaves a
- * partial sum, which is reduced at its first use. */
+/* Partitions a program into one device's operations, with the propagated sharding of every tensor. Each operation is
+ * computed in its result's sharding: operands are gathered, moved, or sliced without communication. A contracted label
+ * leaves a partial sum, which is reduced at its first use. */
 #include "sim/partition/partitioner.h"
 
 #include <string.h>
@@ -14,14 +14,14 @@ static void bind(struct sim_partitioner *p, int tensor, const sim_order *spec)
     *sim_part_current(p, tensor) = sim_part_new_value(p, tensor, spec, 0);
 }
 
-/* A value in exactly this sharding, if need be by a copy of a slice. */
+/* A value in exactly this sharding, if necessary by a copy of a slice. */
 static int exactly(struct sim_partitioner *p, const struct model_op *why, int value, const sim_order *spec)
 {
     value = sim_part_ready(p, why, value, spec);
     return sim_part_is_sharded_as(p, value, spec) ? value : sim_part_cut(p, why, value, spec);
 }
 
-/* Unscanned layers are one computation: values gathered in the forward pass serve the backward pass, too. */
+/* Unscanned layers are one computation, so the backward pass reuses values gathered in the forward pass. */
 static void keep_copies(struct sim_partitioner *p, const struct model_op *source, int trips, int loop, int first)
 {
     struct sim_forward_copies *forward = &p->forward[trips];
@@ -46,7 +46,7 @@ static void find_kept_copies(struct sim_partitioner *p, const struct model_op *s
     }
 }
 
-/* A loop-carried value has one sharding at the start, inside and at the end; a loop of one iteration may end in
+/* A loop-carried value has one sharding at the start, inside and at the end. A loop of one iteration may end in
  * another. */
 static enum base_status partition_loop(struct sim_partitioner *p, const struct model_op *source, enum model_size trips,
                                        int *carried)
@@ -70,7 +70,7 @@ static enum base_status partition_loop(struct sim_partitioner *p, const struct m
     }
     find_kept_copies(p, source, (int)trips);
     BASE_TRY(partition_block(p, source->body));
-    begin_index = p->loop; /* something may have gone before it */
+    begin_index = p->loop; /* operations may have been inserted before the loop */
     keep_copies(p, source, (int)trips, begin_index, p->outer_copies);
     for (int i = 0; i < source->carry_count; i++) {
         int out = source->carries[i].out;
@@ -99,7 +99,7 @@ static enum base_status partition_loop(struct sim_partitioner *p, const struct m
     return BASE_OK;
 }
 
-/* The layers of a stack: one loop, or the first layer by itself and a loop over the rest. */
+/* Partitions the layers of a stack: one loop, or the first layer alone and a loop over the others. */
 static enum base_status partition_layers(struct sim_partitioner *p, const struct model_op *source, int *carried)
 {
     int order[SIM_INSTANCES] = {SIM_FIRST_LAYER, SIM_LATER_LAYERS};
@@ -138,7 +138,8 @@ static bool is_used(const struct sim_partitioner *p, int value)
     return false;
 }
 
-/* Reduces results of a block not used in it (a loss, a metric, a gradient without an update), in their own sharding. */
+/* Reduces a block's results that it does not use (a loss, a metric, a gradient without an update), in their own
+ * sharding. */
 static void finish_results(struct sim_partitioner *p, const struct model_block *block)
 {
     for (int i = 0; i < block->op_count; i++) {
@@ -211,7 +212,7 @@ static void take_shardings(struct sim_partitioner *p)
     }
 }
 
-/* Initial room for a typical program, so that growing lists are not copied: each entry is written whole when taken. */
+/* Reserves room for a typical program, so that growing lists are not copied. Each entry is written whole when taken. */
 static void reserve_lists(struct sim_partitioner *p)
 {
     int operations = 0;

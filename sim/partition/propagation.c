@@ -1,11 +1,11 @@
-/* Propagates shardings from the given ones (XLA's sharding_propagation.cc, July 2023). A program becomes a list of
- * steps between nodes, a node a sharding. Sweeps forward and backward repeat until nothing changes, at four levels:
- * 0. elementwise operations, reshapes, loops; a better sharding replaces a worse one, without merging;
- * 1. contractions and reductions; compatible shardings are merged;
- * 2. from a broadcast's result to its operand;
- * 3. from a broadcast's operand to its result.
+/* Propagates the given shardings (XLA's sharding_propagation.cc, July 2023). A program becomes a list of steps between
+ * nodes; each node has a sharding. Forward and backward sweeps repeat until nothing changes, at four levels:
+ * 0. Elementwise operations, reshapes, loops. A better sharding replaces a worse one, without merging.
+ * 1. Contractions and reductions. Compatible shardings are merged.
+ * 2. From a broadcast's result to its operand.
+ * 3. From a broadcast's operand to its result.
  * Only a refinement with more tiles replaces a sharding. If two conflict in a contraction's result, the next user's
- * wins, else the larger operand's. */
+ * wins, otherwise the larger operand's. */
 #include "sim/partition/spread.h"
 
 #include <string.h>
@@ -23,14 +23,14 @@ static bool has_more_tiles(const struct sim_graph *g, sim_spec a, sim_spec b)
     return sim_fewer(&g->options->extents, axes_of(b), axes_of(a));
 }
 
-/* Dimensions that anything shards, all bits of each. */
+/* All bits of each sharded dimension. */
 static sim_spec sharded_dims(sim_spec spec)
 {
     const sim_spec low = each_dim * (OF_A_DIM >> 1), any = ((spec & low) + low) | spec;
     return (any >> (DIM - 1) & each_dim) * OF_A_DIM;
 }
 
-/* XLA gives the tiles of both the devices of both, one by one, which may fail where an axis is idle. */
+/* XLA assigns devices to the merged tiles one by one, which may fail if an axis is idle. */
 static bool has_devices(const struct sim_graph *g, sim_spec a, sim_spec b)
 {
     struct sim_layout layouts[2] = {{{0}}, {{0}}}, merged;
@@ -41,7 +41,7 @@ static bool has_devices(const struct sim_graph *g, sim_spec a, sim_spec b)
     return sim_layouts_merge(&layouts[0], &layouts[1], MODEL_MAX_RANK, g->options->live, &merged);
 }
 
-/* Both in one: each axis on one dimension, each dimension as one of them has it. */
+/* Merges two shardings. Each axis shards one dimension, and each dimension is sharded as in one of them. */
 static bool merge_specs(const struct sim_graph *g, sim_spec a, sim_spec b, sim_spec *out)
 {
     const sim_spec both = a | b;
@@ -58,8 +58,8 @@ static bool refines_in_order(const struct sim_graph *g, sim_spec a, sim_spec b)
     return true;
 }
 
-/* True if every tile of a lies in one of b. The mesh's first axis shards a dimension first, so that a sharding over the
- * second alone is not refined by both; in another order, that order's first. */
+/* True if every tile of a lies in a tile of b. The mesh's first axis is the major one. So both axes do not refine a
+ * sharding over the second alone. In another order, that order's first axis is major. */
 static bool refines(const struct sim_graph *g, sim_spec a, sim_spec b)
 {
     if ((a | b) & ~(each_dim * SIM_ALL_AXES)) return refines_in_order(g, a, b);
@@ -71,7 +71,7 @@ static bool refines(const struct sim_graph *g, sim_spec a, sim_spec b)
     return true;
 }
 
-/* The sharding of `to` after an offer of `from`. */
+/* The sharding of `to` after `from` is propagated to it. */
 static sim_spec improved(const struct sim_graph *g, sim_spec from, sim_spec to)
 {
     sim_spec merged;
@@ -87,7 +87,7 @@ static void mark(uint64_t *set, int step)
     set[step / WORD] |= UINT64_C(1) << (step % WORD);
 }
 
-/* Whoever reads a node, and whoever it is made of, has to look again. */
+/* Marks the node's readers and its producer to be visited again. */
 static void note_change(struct sim_graph *g, int node)
 {
     g->changed = true;
@@ -107,7 +107,7 @@ static void note_change(struct sim_graph *g, int node)
     }
 }
 
-/* An operand's sharding in the result's dimensions, and back. */
+/* Maps an operand's sharding to the result's dimensions, and back. */
 static sim_spec carried(const struct sim_graph_port *port, sim_spec spec)
 {
     sim_spec out = 0;
@@ -159,10 +159,10 @@ static void give_way(struct sim_graph *g, int node, sim_spec better, int at)
     note_change(g, node);
 }
 
-/* At a step. */
+/* Propagates a sharding to a node at a step. */
 static void offer(struct sim_graph *g, int at, int node, sim_spec from)
 {
-    if (!from || from == g->spec[node] || g->fixed[node]) return; /* most offers */
+    if (!from || from == g->spec[node] || g->fixed[node]) return; /* the most frequent cases */
     sim_spec better = improved(g, from, g->spec[node]);
     if (better != g->spec[node]) give_way(g, node, better, at);
 }
@@ -190,7 +190,7 @@ static void elementwise_forward(struct sim_graph *g, int at)
 
 static sim_spec from_user(const struct sim_graph *g, const struct sim_graph_use *use, int level);
 
-/* The sharding of the result's only user, or of the first one that has any along a chain of only users. */
+/* The sharding of the result's only user, or the first sharding along a chain of only users. */
 static sim_spec look_ahead(const struct sim_graph *g, int node)
 {
     enum { LONGEST = 32 };
@@ -228,8 +228,8 @@ static struct sim_shape whole_shape(const struct sim_graph *g, int tensor)
     return shape;
 }
 
-/* A lookup is sharded like its indices, and like the table's rows only where axes remain: XLA tries a gather's indices
- * first (GatherOutputShardingFromIndex… in openxla/xla xla/service/sharding_propagation.cc). */
+/* A lookup is sharded like its indices, and like the table's rows only over remaining axes. XLA tries a gather's
+ * indices first (GatherOutputShardingFromIndex… in openxla/xla xla/service/sharding_propagation.cc). */
 static bool looks_up(const struct model_op *op)
 {
     return op->lookup && op->phase == MODEL_FORWARD;
@@ -272,7 +272,7 @@ static void step_forward(struct sim_graph *g, int at)
 
 /* ---- from users ---- */
 
-/* An operand of a contraction is sharded like the result; along labels shared with the other operand, like that. */
+/* A contraction's operand is sharded like the result, and like the other operand along shared labels. */
 static sim_spec from_contraction(const struct sim_graph *g, const struct sim_graph_step *user, int at)
 {
     const struct sim_graph_port *port = &g->ports[user->first_port + at], *other = &g->ports[user->first_port + 1 - at];
@@ -308,7 +308,7 @@ static void step_backward(struct sim_graph *g, int at)
 
 /* ---- to a fixed point ---- */
 
-/* One pass over all steps in order; marks behind the sweep wait for the next one. */
+/* One pass over all steps in order. Steps marked behind the sweep wait for the next one. */
 static void sweep_forward(struct sim_graph *g)
 {
     for (int w = 0; w <= g->step_count / WORD; w++) {
@@ -335,7 +335,7 @@ static void sweep_backward(struct sim_graph *g)
     }
 }
 
-/* Marks steps that a level newly allows. */
+/* Marks the steps that a level adds. */
 static void open_level(struct sim_graph *g)
 {
     for (int i = 0; i <= g->step_count / WORD && g->level < 2; i++) {

@@ -5,7 +5,7 @@
  * - a permutation that makes the tiles of each target tile adjacent, then a gather;
  * - two such steps, for known patterns;
  * - a gather of everything, then a slice.
- * Only whole mesh axes move; splitting one counts as impossible. */
+ * Only whole mesh axes move. Splitting an axis counts as impossible. */
 #include "sim/partition/sharding_tiles.h"
 
 #include <string.h>
@@ -20,14 +20,14 @@ static unsigned used(const struct sim_array *a, const struct sim_layout *layout)
     return sim_layout_axes(layout, a->shape.rank);
 }
 
-/* Some axes shard it, others hold copies. */
+/* True if some axes shard the array and others hold replicas. */
 static bool is_partial(const struct sim_array *a, const struct sim_layout *layout)
 {
     unsigned axes = used(a, layout);
     return axes && axes != a->axes;
 }
 
-/* With how the groups share it. */
+/* The layout including the sharding over groups. */
 static struct sim_layout full_layout(const struct sim_array *a)
 {
     struct sim_layout full = {{0}};
@@ -58,7 +58,7 @@ void sim_array_step_of_parts(struct sim_array *a, enum sim_collective kind, unsi
     a->steps->steps[a->steps->count - 1].plain = false;
 }
 
-/* The axes that are counted after one, whose product is the number of devices from one index of it to the next. */
+/* The axes minor to one in the sequence. Their product is the distance in devices between its indices. */
 static unsigned axes_after(sim_order sequence, int axis)
 {
     unsigned axes = 0;
@@ -67,7 +67,7 @@ static unsigned axes_after(sim_order sequence, int axis)
     return axes;
 }
 
-/* The axes along which devices that change places differ. */
+/* The axes in which exchanging devices differ. */
 static unsigned permuted_axes(const struct sim_array *a, const struct sim_layout *to)
 {
     sim_order before = sim_sequence(&a->tiles, a->shape.rank, a->axes),
@@ -101,8 +101,8 @@ struct exchange {
     int count;
 };
 
-/* The dimension that gives `taker` its tiles: one with as many tiles as `taker` needs, and which shall have as many as
- * `taker` has; or else the last one. */
+/* The dimension that gives `taker` its tiles. It has as many tiles as `taker` needs, and needs as many as `taker` has.
+ * Otherwise it is the last one. */
 static int find_giver(const struct sim_array *a, const sim_order *has, const struct sim_layout *to, int taker)
 {
     int found = -1;
@@ -114,7 +114,8 @@ static int find_giver(const struct sim_array *a, const sim_order *has, const str
     return found;
 }
 
-/* Dimensions that differ swap their tiles in pairs, those with the fewest first, of these the last. */
+/* Dimensions that differ swap their tiles in pairs. Dimensions with the fewest tiles come first; among equals, the
+ * last. */
 static bool plan_exchange(const struct sim_array *a, const struct sim_layout *to, struct exchange *out)
 {
     sim_order has[MODEL_MAX_RANK];
@@ -139,8 +140,8 @@ static bool plan_exchange(const struct sim_array *a, const struct sim_layout *to
     return false;
 }
 
-/* Exchanges the minor axes of two dimensions, and so their numbers of tiles; false if an axis would have to be split.
- */
+/* Exchanges the minor axes of two dimensions, and so their numbers of tiles. False if an axis would have to be
+ * split. */
 static bool move_minor(struct sim_array *a, int from, int into, unsigned stays)
 {
     struct sim_layout next = a->tiles;
@@ -168,9 +169,9 @@ bool sim_array_moves(const struct sim_array *a, const struct sim_layout *to)
     return have_same_shape(a, to) || plan_exchange(a, to, &plan);
 }
 
-/* ---- cutting and gathering ---- */
+/* ---- slices and gathers ---- */
 
-/* The tiles of `fine` split those of `coarse`, by their numbers at least. */
+/* True if the numbers of tiles of `fine` are multiples of those of `coarse`. */
 static bool refines_by_ways(const struct sim_array *a, const struct sim_layout *fine, const struct sim_layout *coarse)
 {
     for (int d = 0; d < a->shape.rank; d++)
@@ -185,7 +186,7 @@ static bool refines(const struct sim_array *a, const struct sim_layout *fine, co
     return true;
 }
 
-/* The layout with as many tiles as `like`, that the idle axes of `coarse` make of it one after the other. */
+/* The layout with as many tiles as `like`, formed by the idle axes of `coarse` in their order. */
 static bool refine(const struct sim_array *a, const struct sim_layout *coarse, const struct sim_layout *like,
                    struct sim_layout *out)
 {
@@ -198,7 +199,7 @@ static bool refine(const struct sim_array *a, const struct sim_layout *coarse, c
     return true;
 }
 
-/* The axes that two layouts count their devices by first, and alike. */
+/* The leading axes of the device order that both layouts share. */
 static unsigned shared_majors(const struct sim_array *a, const struct sim_layout *to)
 {
     unsigned shared = 0;
@@ -226,7 +227,7 @@ static bool shard_copies(struct sim_array *a, const struct sim_layout *to)
         return true;
     }
     const unsigned axes = a->axes & ~shared_majors(a, to);
-    a->tiles = *to; /* the pieces have the target's shape, but stand elsewhere */
+    a->tiles = *to; /* the shards have the target's shape, but are on other devices */
     sim_array_step_of_parts(a, SIM_COLLECTIVE_PERMUTE, axes, to);
     return true;
 }
@@ -260,12 +261,12 @@ void sim_array_gather(struct sim_array *a)
 
 /* ---- in two steps ---- */
 
-/* Whether a dimension that stays sharded may be gathered whole in the last resort. */
+/* Whether a dimension that stays sharded may be gathered whole as a last resort. */
 enum gathering { UNLESS_GATHERED, AT_ANY_PRICE };
 static bool reshard(struct sim_array *a, const struct sim_layout *to, enum gathering gathering);
 
-/* Copies along the last dimension's axes, everything else one dimension further on: with the devices in the same order.
- */
+/* True if `partial` has replicas along the last dimension's axes, and other dimensions are shifted by one, with the
+ * devices in the same order. */
 static bool is_shifted(const struct sim_array *a, const struct sim_layout *partial, const struct sim_layout *tiled)
 {
     int rank = a->shape.rank;
@@ -293,7 +294,7 @@ static bool reshard_shifted(struct sim_array *a, const struct sim_layout *to)
     return true;
 }
 
-/* One dimension's axes go below those of another. */
+/* Appends one dimension's axes to another's, as minor axes. */
 static bool merge_dims(struct sim_array *a, const struct sim_layout *to, int into, int from)
 {
     struct sim_layout next = a->tiles;
@@ -305,7 +306,7 @@ static bool merge_dims(struct sim_array *a, const struct sim_layout *to, int int
     return reshard(a, to, UNLESS_GATHERED);
 }
 
-/* The minor axes of a dimension go to another, which has as many tiles then as it shall have. */
+/* Moves the minor axes of a dimension to another, which then has the target's number of tiles. */
 static bool unmerge(struct sim_array *a, const struct sim_layout *to, int from, int into)
 {
     sim_order stays = to->of[from], minor = a->tiles.of[from], major;
@@ -329,7 +330,7 @@ static bool reshard_pairs(struct sim_array *a, const struct sim_layout *to,
     return false;
 }
 
-/* A dimension is gathered so that there are as many copies as in the target; then the rest finds its way. */
+/* Gathers a dimension so that there are as many replicas as in the target. Then reshards the rest. */
 static bool gather_one_first(struct sim_array *a, const struct sim_layout *to)
 {
     unsigned copies = a->axes & ~used(a, &a->tiles), wanted = a->axes & ~used(a, to);
@@ -342,7 +343,7 @@ static bool gather_one_first(struct sim_array *a, const struct sim_layout *to)
     return false;
 }
 
-/* The copies are sharded where the target is sharded, too; then there are as many tiles as in the target. */
+/* Shards the replicas where the target is sharded, too. Then there are as many tiles as in the target. */
 static bool shard_one_first(struct sim_array *a, const struct sim_layout *to)
 {
     sim_order idle = a->axes & ~used(a, &a->tiles);
@@ -355,11 +356,11 @@ static bool shard_one_first(struct sim_array *a, const struct sim_layout *to)
     return false;
 }
 
-/* ---- all together ---- */
+/* ---- the whole resharding ---- */
 
 typedef bool means(struct sim_array *, const struct sim_layout *);
 
-/* If it fails, nothing was done. */
+/* If it fails, no step is added. */
 static bool try(means *with, struct sim_array *a, const struct sim_layout *to)
 {
     struct sim_layout before = a->tiles;

@@ -1,4 +1,4 @@
-/* Builds the graph for propagation: each operation is one or more steps between the shardings of its operands and its
+/* Builds the graph for propagation. Each operation is one or more steps between the shardings of its operands and its
  * result. */
 #include "sim/partition/sharding_graph.h"
 
@@ -15,7 +15,7 @@ static void find_given_again(struct sim_graph *g, const struct sim_graph_given *
     g->fixed[given->nodes[0]] = true;
 }
 
-/* Labels as a contraction of a by b has them: those of both first, then a's, then b's. */
+/* True if the labels are in the order of a contraction of a by b: shared ones first, then a's, then b's. */
 static bool is_written_as(const char *out, const char *a, const char *b)
 {
     char natural[MODEL_MAX_RANK + 1] = "";
@@ -33,7 +33,7 @@ static bool is_written_as(const char *out, const char *a, const char *b)
     return !strncmp(natural, out, MODEL_MAX_RANK);
 }
 
-/* XLA transposes the result behind the contraction. jnp.einsum turns operands round to avoid that, gradients do not. */
+/* XLA transposes the result after the contraction. jnp.einsum swaps operands to avoid that; gradients do not. */
 static bool is_transposed(const struct model_op *op)
 {
     const char *left = op->input_labels[0], *right = op->input_labels[1], *out = op->output_labels;
@@ -41,7 +41,7 @@ static bool is_transposed(const struct model_op *op)
     return op->kind == MODEL_EINSUM && !is_written_as(out, left, right) && !(turns && is_written_as(out, right, left));
 }
 
-/* XLA also gives a constraint's sharding to its operand, unless that is transposed or loop-carried in between. */
+/* XLA also gives a constraint's sharding to its operand, unless a transpose or loop is in between. */
 static void find_constrained_behind(struct sim_graph *g)
 {
     for (int b = 0; b < g->program->block_count; b++)
@@ -52,8 +52,8 @@ static void find_constrained_behind(struct sim_graph *g)
         }
 }
 
-/* Tensors with a given sharding but no constraint: those in memory, sequence parallelism's residual stream, and,
- * without propagation, all with axes of their own. */
+/* True for tensors with a given sharding but no constraint: arrays in memory, and sequence parallelism's residual
+ * stream. Without propagation, all tensors with their own axes. */
 static bool is_given_unconstrained(const struct model_program *program, const struct sim_sharding_options *options,
                                    int tensor)
 {
@@ -71,7 +71,7 @@ int sim_axes_given_by(const struct model_program *program, const struct sim_shar
     return t->like >= 0 && (t->block < 0 || program->tensors[t->like].given_axes) ? t->like : tensor;
 }
 
-/* Whether a sharding is given to a tensor as computed, or after its constraint. */
+/* Whether a tensor's given sharding applies as computed, or after its constraint. */
 static void find_given(struct sim_graph *g, int tensor)
 {
     const struct model_tensor *t = sim_graph_tensor_of(g, tensor);
@@ -122,7 +122,7 @@ static void add_labelled(struct sim_graph *g, int node, const char *letters, con
     for (int d = 0; result[d]; d++) port->whole = port->whole && sim_dim_labelled(letters, result[d]) >= 0;
 }
 
-/* XLA's slices and concatenations hand on the dimensions that they keep, as elementwise operations do. */
+/* XLA's slices and concatenations propagate the dimensions that they keep, as elementwise operations do. */
 static void add_operand(struct sim_graph *g, int node, const struct model_op *op, int i)
 {
     const bool joins = op->function == MODEL_JOIN_KEYS || op->function == MODEL_JOIN_KEYS_GRAD;
@@ -130,14 +130,14 @@ static void add_operand(struct sim_graph *g, int node, const struct model_op *op
     if (joins && strlen(op->input_labels[i]) == strlen(op->output_labels)) g->ports[g->port_count - 1].whole = true;
 }
 
-/* A gather's indices: nothing is broadcast to a one-hot that is none. */
+/* A gather's indices. Without a one-hot there is no broadcast. */
 static void add_indices(struct sim_graph *g, int node, const struct model_op *op)
 {
     add_labelled(g, node, op->input_labels[0], op->output_labels);
     g->ports[g->port_count - 1].whole = true;
 }
 
-/* Only the examples, which come first, are the same dimension. */
+/* Only the examples, the leading dimension, are the same dimension. */
 static void add_examples(struct sim_graph *g, int node, const char *letters)
 {
     struct sim_graph_port *port = add_port(g, node);
@@ -156,8 +156,8 @@ static void add_copy(struct sim_graph *g, int from, int to, int rank)
     for (int d = 0; d < rank; d++) port->to[d] = (signed char)d;
 }
 
-/* The node of an operand in a block. Scanned: tensors that the forward loop saves are stacked in an array of its own,
- * and the backward loop reads slices of it. */
+/* The node of an operand in a block. With scanned layers, tensors that the forward loop saves are stacked in a separate
+ * array, and the backward loop reads slices of it. */
 static int reading(struct sim_graph *g, int instance, int block, int tensor)
 {
     int home = sim_graph_tensor_of(g, tensor)->block;
@@ -171,15 +171,15 @@ static int reading(struct sim_graph *g, int instance, int block, int tensor)
     return sim_saved_node(g, tensor);
 }
 
-/* Updates of the stacks. They come after the loops that read them, so that in one sweep readers come first, as in XLA's
- * order of computations. A slice gets shardings from both sides at once, and they may differ. */
+/* Adds updates of the stacks. They follow the loops that read them. So a sweep visits readers first, as in XLA's order
+ * of computations. A slice gets shardings from both sides at once, and they may differ. */
 static void add_stacks(struct sim_graph *g)
 {
     for (int t = 0; t < g->tensor_count; t++) {
         if (!g->is_saved[t]) continue;
         const struct model_tensor *tensor = sim_graph_tensor_of(g, t);
         add_copy(g, tensor->constrained_again ? g->computed[t] : g->read[t], sim_stack_node(g, t), tensor->rank);
-        /* An update in place: not at the first level, unless the compiler's propagation goes through it there, too. */
+        /* An in-place update: not at level 0, unless the compiler propagates through updates there, too. */
         if (!g->options->spreads_through_updates) g->steps[g->step_count - 1].kind = SIM_REDUCTION;
     }
 }
@@ -220,7 +220,7 @@ static void add_reduction(struct sim_graph *g, const struct model_op *op, const 
     add_labelled(g, space, letters, op->output_labels);
 }
 
-/* A one-hot of each beam's parent, contracted with the cache: examples are a batch of both. */
+/* A contraction of the cache with a one-hot of each beam's parent. Examples are a batch label of both. */
 static void add_gather(struct sim_graph *g, const struct model_op *op, const int *nodes, int out)
 {
     add_step(g, SIM_CONTRACTION, out, op);
@@ -249,13 +249,13 @@ static void add_operation(struct sim_graph *g, const struct model_op *op, int in
     case MODEL_UPDATE:
         if (op->function == MODEL_CACHE_GATHER) add_gather(g, op, nodes, out);
         break;
-    case MODEL_SLICE: /* a slice at a place that only the run knows; T5X constrains it */
+    case MODEL_SLICE: /* a slice at a dynamic offset; T5X constrains it */
     case MODEL_LOOP: break;
     }
     add_copy(g, out, g->read[sim_graph_slot(g, instance, tensor)], sim_graph_tensor_of(g, tensor)->rank);
 }
 
-/* A loop's carried value has one sharding. A constraint on it stands inside the body. */
+/* A loop-carried value has one sharding. Its constraint is inside the body. */
 static void enter(struct sim_graph *g, int instance, int tensor, int node)
 {
     int at = sim_graph_slot(g, instance, tensor), rank = sim_graph_tensor_of(g, tensor)->rank;
@@ -294,7 +294,7 @@ static void add_scanned_loop(struct sim_graph *g, const struct model_op *loop, i
     }
 }
 
-/* A stack of one layer, which is no loop in XLA's program: its result has its own sharding. */
+/* A stack of one layer is not a loop in XLA's program, so its result has its own sharding. */
 static void add_only_layer(struct sim_graph *g, const struct model_op *loop)
 {
     for (int i = 0; i < loop->carry_count; i++)
@@ -330,7 +330,7 @@ static void add_block(struct sim_graph *g, int block, int instance)
     }
 }
 
-/* Finds the blocks that are layers' bodies, and those with two instances. */
+/* Finds the blocks that are bodies of layers, and those with two instances. */
 static void find_layers(struct sim_graph *g)
 {
     const struct model_program *program = g->program;
@@ -372,7 +372,7 @@ static void index_uses(struct sim_graph *g)
     }
 }
 
-/* ---- all of it ---- */
+/* ---- the whole graph ---- */
 
 struct sim_graph *sim_graph_build(struct base_arena *arena, const struct model_program *program,
                                   const struct sim_sharding_options *options)
@@ -396,6 +396,6 @@ struct sim_graph *sim_graph_build(struct base_arena *arena, const struct model_p
     add_block(g, 0, 0);
     add_stacks(g);
     index_uses(g);
-    g->arena = NULL, g->options = NULL; /* each propagation has its own */
+    g->arena = NULL, g->options = NULL; /* each propagation sets its own */
     return g;
 }

@@ -1,4 +1,5 @@
-/* Private to sim/partition/: the graph for propagation. A program as steps between nodes, a node a sharding. */
+/* Private to sim/partition/: the graph for propagation. A program is a list of steps between nodes; each node has a
+ * sharding. */
 #ifndef SIM_GRAPH_H
 #define SIM_GRAPH_H
 
@@ -6,13 +7,13 @@
 
 enum sim_graph_step_kind { SIM_ELEMENTWISE, SIM_CONTRACTION, SIM_REDUCTION };
 
-/* An operand of a step: where its dimensions are in the result, -1 nowhere. */
+/* A step's operand: the result's dimension for each of its own, or -1. */
 struct sim_graph_port {
     int node, rank;
     signed char to[MODEL_MAX_RANK];    /* the result's dimension */
     signed char other[MODEL_MAX_RANK]; /* SIM_CONTRACTION: the other operand's */
-    bool whole;                        /* SIM_ELEMENTWISE: has every dimension of the result; else it is broadcast */
-    bool in_place;                     /* its dimensions are the result's first ones, in order */
+    bool whole;    /* SIM_ELEMENTWISE: has every dimension of the result; otherwise it is broadcast */
+    bool in_place; /* its dimensions are the result's leading ones, in order */
 };
 
 struct sim_graph_step {
@@ -24,12 +25,12 @@ struct sim_graph_use {
     int step, port;
 };
 
-/* A tensor that is sharded as axis rules say: its own axes, or those of the tensor that it is like. */
+/* A tensor whose sharding axis rules give, by its own axes or those of a similar tensor. */
 struct sim_graph_given {
     int tensor, axes_of, nodes[SIM_INSTANCES];
 };
 
-/* Built once; then copied, with shardings, for each set of rules and mesh. */
+/* Built once, then copied, with shardings, for each mesh and set of rules. */
 struct sim_graph {
     struct base_arena *arena;
     const struct model_program *program;
@@ -41,18 +42,18 @@ struct sim_graph {
     bool *fixed;
     int *computed, *read; /* [instance * tensors + tensor]: nodes */
     bool *is_layer, *is_saved, *constrained_behind;
-    int *trips_of_block; /* enum model_size of the loop that a block is the body of; -1 */
+    int *trips_of_block; /* enum model_size of the loop whose body a block is, or -1 */
     struct sim_graph_step *steps;
     int step_count, step_capacity;
     struct sim_graph_port *ports;
     int port_count, port_capacity;
     int *definition; /* step of a node, -1 */
-    int *first_use;  /* [node], and the end behind the last */
+    int *first_use;  /* [node], with the end after the last */
     struct sim_graph_use *uses;
     /* of one propagation */
     sim_spec *spec;
     struct sim_orders orders;
-    uint64_t *forward, *backward; /* a bit a step: to be looked at again */
+    uint64_t *forward, *backward; /* one bit per step: to be visited again */
     struct sim_graph_memo {
         const char *names[MODEL_MAX_RANK];
         int rank;

@@ -1,5 +1,5 @@
-/* Shardings as tiles: the mesh axes of each dimension, and their order. A group of devices is a set of axes in which
- * its devices differ; functions for the whole mesh work within a group, too. */
+/* Shardings as tiles: the mesh axes of each dimension, in order. A group of devices is the set of axes in which its
+ * devices differ. Functions for the whole mesh work within a group, too. */
 #include "sim/partition/sharding_tiles.h"
 
 #include <string.h>
@@ -8,7 +8,7 @@
 
 enum { NUMBER_BITS = 3, NUMBER_MASK = 7 };
 
-/* Axes one by one, the major one first. */
+/* Single axes, the major one first. */
 struct sequence {
     int count;
     unsigned char axes[SIM_MOST_AXES];
@@ -38,7 +38,7 @@ static sim_order packed(const struct sequence *s)
     return as_in_mesh ? set : numbers << SIM_MOST_AXES | set;
 }
 
-/* Every axis of b stands behind all axes of a in the mesh. */
+/* True if every axis of b follows all axes of a in mesh order. */
 static bool stands_behind(unsigned b, unsigned a)
 {
     return !a || !b || a < (b & ~(b - 1));
@@ -46,7 +46,7 @@ static bool stands_behind(unsigned b, unsigned a)
 
 sim_order sim_join(sim_order major, sim_order minor)
 {
-    if (!(minor & ~major & SIM_ALL_AXES)) return major; /* most are joined to themselves, or to none */
+    if (!(minor & ~major & SIM_ALL_AXES)) return major; /* most joins have an empty operand, or equal ones */
     if (!major) return minor;
     if (major <= SIM_ALL_AXES && minor <= SIM_ALL_AXES && stands_behind(minor, major)) return major | minor;
     struct sequence s = unpacked(major), more = unpacked(minor);
@@ -88,7 +88,7 @@ const char *sim_order_text(struct base_arena *arena, const struct topo_axes *mes
     return text.length ? text.data : "";
 }
 
-/* ---- orders that a program has ---- */
+/* ---- orders of a program ---- */
 
 sim_order sim_order_of_dim(const struct sim_orders *orders, sim_spec spec, int dim)
 {
@@ -127,8 +127,8 @@ bool sim_layouts_equal(const struct sim_layout *a, const struct sim_layout *b, i
     return !memcmp(a->of, b->of, (size_t)rank * sizeof *a->of);
 }
 
-/* A device is its coordinates along axes; two per axis suffice: a bit per axis, the last axis lowest, so that numbers
- * follow mesh order. Returns the bits of a set of axes. */
+/* Represents a device by two coordinates per axis, which suffice. Each axis has one bit, the last axis the lowest, so
+ * that numbers follow mesh order. Returns the bits of a set of axes. */
 static unsigned turned(unsigned axes, int last)
 {
     unsigned out = 0;
@@ -136,7 +136,7 @@ static unsigned turned(unsigned axes, int last)
     return out;
 }
 
-/* The first device of a tile that is not taken: its coordinates along the axes of the tile are given. */
+/* The first free device of a tile, given its coordinates along the tile's axes. */
 static unsigned first_left(const bool *taken, unsigned all, unsigned axes, unsigned tile)
 {
     unsigned device = 0;
@@ -189,7 +189,7 @@ unsigned sim_layout_axes(const struct sim_layout *layout, int rank)
 unsigned sim_mesh_axes(const struct sim_extents *extents)
 {
     unsigned axes = 0;
-    if (!extents->mesh) return SIM_ALL_AXES; /* who has no mesh shards nothing */
+    if (!extents->mesh) return SIM_ALL_AXES; /* without a mesh nothing is sharded */
     for (int i = 0; i < extents->mesh->count && i < SIM_MOST_AXES; i++)
         axes |= (unsigned)(extents->mesh->sizes[i] > 1) << i;
     return axes;
@@ -204,8 +204,8 @@ int sim_ways(const struct sim_extents *extents, unsigned axes)
     return ways;
 }
 
-/* Up to three axes, two products of different axes are one against one, or one against the two others. A pair's number
- * is both axes, or that one; 0 stands for the sizes themselves. */
+/* With up to three axes, two products of different axes compare one axis with one or two others. A pair's number is
+ * both axes, or the single one. 0 represents the sizes themselves. */
 enum { COMPARED_AXES = 3, ALL_COMPARED_AXES = (1 << COMPARED_AXES) - 1, SIZES_COMPARED = 1 };
 
 static unsigned pair_number(unsigned axes, unsigned others)
@@ -241,7 +241,7 @@ void sim_note_mesh(const struct sim_extents *extents, unsigned axes, unsigned ot
     if (extents->decisions) extents->decisions->compared |= (unsigned char)(1u << pair_number(axes, others));
 }
 
-/* Some axes and more of them make more tiles; others have to be compared by their sizes. */
+/* True if one set of axes contains the other, so that it makes more tiles. Other sets are compared by size. */
 static bool names_tell(const struct sim_extents *extents, unsigned axes, unsigned others)
 {
     unsigned shared = sim_set_of(axes & others);
