@@ -10,9 +10,9 @@ static void place_of(const struct topo_network *network, int node, int at[SIM_LI
     topo_network_place(network, node, &at[3], at);
 }
 
-/* The values of a group's members along one dimension: how many, and which, in ascending order. */
+/* Distinct coordinates of a group's members along one dimension, in ascending order. */
 struct extent {
-    int count, *index; /* index: [value]; -1: no member has it */
+    int count, *index; /* index: [coordinate]; -1: no member has it */
 };
 
 static int most_values(const struct topo_network *network, int dimension)
@@ -37,8 +37,8 @@ static void find_extents(const struct topo_network *network, const int *nodes, i
     }
 }
 
-/* Fills the lines of a group along a dimension, ordered by their other coordinates. False: two members share a
- * place. */
+/* Fills the lines of a group along a dimension, ordered by their other coordinates. False: two members have the same
+ * coordinates. */
 static bool put_lines(const struct topo_network *network, const int *nodes, int size, const struct extent *extents,
                       int dimension, int *lines)
 {
@@ -73,9 +73,9 @@ static void make_lines(const struct topo_network *network, const struct sim_grou
 }
 
 struct chips {
-    int *group_of, *cores_of; /* [node]: the last group seen there, and how many of its members */
+    int *group_of, *cores_of; /* [node]: the last group with a member there, and its number of members */
     int *nodes, count;        /* each chip of each group once */
-    int most;                 /* most members on one chip */
+    int most;                 /* largest number of members on one chip */
 };
 
 static void add_chips(struct chips *c, const struct sim_groups *groups, int group)
@@ -91,7 +91,7 @@ static void add_chips(struct chips *c, const struct sim_groups *groups, int grou
     }
 }
 
-/* Lists each chip of a group once. Returns how many of its cores are in the group; 0: chips differ. */
+/* Lists each chip of a group once. Returns the number of members per chip; 0: chips differ. */
 static int find_chips(const struct topo_network *network, const struct sim_groups *groups, struct sim_groups *out)
 {
     const int total = groups->count * groups->size;
@@ -141,7 +141,8 @@ bool sim_boxes_find(const struct topo_network *network, const struct sim_groups 
 
 /* ---- rings over nodes ---- */
 
-/* How many members a group has on each node, where a node's members are consecutive; 0: nodes differ or are mixed. */
+/* Number of a group's members per node, if a node's members are consecutive; 0: nodes differ, or members of nodes are
+ * interleaved. */
 static int members_of_node(const struct topo_network *network, const struct sim_groups *groups)
 {
     int local = network->topology.bounds[1], members = 0;
@@ -155,7 +156,7 @@ static int members_of_node(const struct topo_network *network, const struct sim_
     return members;
 }
 
-/* Ring r enters each node at its member r and continues from there, so that each ring uses another network card. */
+/* Ring r enters each node at its member r and continues from there, so that each ring uses a different network card. */
 static int rings_over_nodes(const struct topo_network *network, const struct sim_groups *groups,
                             struct sim_groups rings[SIM_MOST_RINGS])
 {
@@ -188,8 +189,8 @@ int sim_trees_over_nodes(const struct topo_network *network, const struct sim_gr
 
 /* ---- two Hamiltonian cycles of a square torus ---- */
 
-/* The first cycle takes all but one step of each row, then goes up: row j from column n-j on. The remaining steps,
- * one of each row and all but one of each column, form the second cycle. */
+/* The first cycle takes all but one step of each row, then moves up: in row j, from column n-j on. The remaining steps,
+ * one per row and all but one per column, form the second cycle. */
 static void cycle_of_square(int n, bool second, int place, int *row, int *column)
 {
     int line = place / n, step = place % n, at = (n - line + step) % n;
@@ -197,7 +198,7 @@ static void cycle_of_square(int n, bool second, int place, int *row, int *column
     *column = second ? line : at;
 }
 
-/* The two dimensions of a square plane that wraps around both ways; false: none. */
+/* Finds the two dimensions of a square plane that wraps around in both. False: there is none. */
 static bool square_plane(const struct topo_network *network, const struct sim_boxes *boxes, int plane[2])
 {
     int found = 0;

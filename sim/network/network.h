@@ -1,10 +1,11 @@
-/* sim/network: collectives as schedules of messages, and the links that carry them. A schedule says who sends how much
- * to whom, and after which messages. A simulation sends it over every link of its route, with all groups of a mesh axis
- * at once. A collective is known by its groups alone: ordered lists of devices.
- * Links are shared max-min fairly per flow. A link gives equal bandwidth to each message that crosses it; a message
- * split over several routes has one share in all. Bandwidth that a message cannot use, because another link of its
- * route is fuller, goes to the others. Routers with fair queues approach this for messages much longer than a
- * packet. A packet simulation differs only in the last packets (test_network) and takes a thousand times the work. */
+/* sim/network: collectives as schedules of messages, and the links that carry them. A schedule lists messages: sender,
+ * receiver, bytes, and the messages that must precede. A simulation sends it over every link of its route, with all
+ * groups of a mesh axis at once. A collective is described by its groups alone: ordered lists of devices.
+ *
+ * Links are shared max-min fairly per flow. A link gives equal bandwidth to each message that crosses it. A message
+ * that is split over several routes has one share in all. Bandwidth that a message cannot use, because another link of
+ * its route is the bottleneck, goes to the others. Routers with fair queues approach this for messages much longer than
+ * a packet. A packet simulation differs only in the last packets (test_network) and takes a thousand times the work. */
 #ifndef SIM_NETWORK_H
 #define SIM_NETWORK_H
 
@@ -20,10 +21,10 @@ struct sim_groups {
     const int *nodes;
 };
 
-/* Who sends to whom in a round, by places in a group of n. */
+/* The communication pattern of a round, by places in a group of n. */
 enum sim_pattern {
-    SIM_SHIFT,     /* each place to the one `distance` further around the ring */
-    SIM_BOTH_WAYS, /* and also to the one as far back */
+    SIM_SHIFT,     /* each place sends to the one `distance` further around the ring */
+    SIM_BOTH_WAYS, /* and also to the one `distance` back */
     SIM_SWAP,      /* pairs whose places differ in the bits of `distance`; a place without a partner is idle */
     SIM_FOLD,   /* up a binomial tree: places whose lowest set bit is `distance` send to the place without that bit */
     SIM_SPREAD, /* down the same tree */
@@ -43,7 +44,7 @@ struct sim_round {
 };
 
 struct sim_schedule {
-    struct sim_round *rounds; /* of each chain in execution order */
+    struct sim_round *rounds; /* in each chain's execution order */
     int round_count, round_capacity, chain_count;
 };
 
@@ -51,8 +52,9 @@ enum sim_algorithm {
     SIM_ALGORITHM_RING,         /* in the listed order, half of the bytes in each direction */
     SIM_ALGORITHM_RING_ONE_WAY, /* all bytes in one direction: the executor's algorithm */
     SIM_ALGORITHM_MULTI_RING,   /* several rings at once over disjoint links, each with a share of the bytes */
-    SIM_ALGORITHM_BUCKET, /* rings along one dimension after another, with as many sequences at once as dimensions */
-    SIM_ALGORITHM_HALVING_DOUBLING, /* partners at distances n/2, n/4, …, 1 and back, with halves of the rest */
+    SIM_ALGORITHM_BUCKET, /* rings along one dimension after another; as many concurrent sequences as dimensions */
+    SIM_ALGORITHM_HALVING_DOUBLING, /* partners at distances n/2, n/4, …, 1 and back; each step halves the bytes, then
+                                       doubles them */
     SIM_ALGORITHM_DOUBLING,     /* partners at distances 1, 2, 4, … with all bytes: the executor's algorithm for small
                                    arrays */
     SIM_ALGORITHM_TREE,         /* up a binomial tree and down again */
@@ -85,16 +87,16 @@ struct sim_link_rates {
 
 struct sim_traffic {
     double time_s;
-    double serialization_s;   /* until the last byte; without latencies, unless rounds wait for them */
+    double serialization_s;   /* until the last byte, without latencies unless rounds wait for them */
     double hop_latency_s;     /* latencies of consecutive hops */
     double start_s;           /* before the first byte moves */
     const double *link_bytes; /* [link] */
-    int busiest_link;         /* the one with the largest busy time; -1: none is used */
+    int busiest_link;         /* the link with the largest busy time; -1: no link is used */
     double busy_frac;         /* its busy time over time_s */
     int64_t message_count, event_count;
 };
-/* When bandwidth is shared out again: at the end of every flow, or, where all messages of a round are alike, only
- * between rounds; then the sums of bytes give the end of the round. */
+/* When rates are recomputed: at the end of every flow; or only between rounds, if all messages of a round are alike.
+ * Then byte sums give the end of the round. */
 enum sim_link_sharing { SIM_SHARED_AS_NEEDED, SIM_SHARED_AT_EVERY_EVENT };
 void sim_network_simulate(struct base_arena *arena, const struct topo_network *network,
                           const struct sim_schedule *schedule, const struct sim_link_rates *rates,

@@ -17,7 +17,7 @@ struct builder {
     const struct sim_groups *groups;
     struct sim_schedule *schedule;
     enum sim_collective collective;
-    double bytes; /* of the whole array that goes around a ring: the operand, or the gathered array */
+    double bytes; /* of the whole array that a ring transfers: the operand, or the gathered array */
     int chain;
 };
 
@@ -45,8 +45,8 @@ static void put_round(struct builder *b, struct sim_round round)
 
 /* ---- rings ---- */
 
-/* Passes of `bytes` over the rings of the groups: half of each part goes in either direction. This equals whole
- * parts that go half way around in both directions. */
+/* Sends `bytes` over the groups' rings, pass_count times, half of each part in either direction. Sending whole parts
+ * half way around in both directions takes the same time. */
 static void go_round(struct builder *b, const struct sim_groups *groups, double bytes, int pass_count)
 {
     int n = groups->size;
@@ -87,8 +87,8 @@ static bool multi_ring(struct builder *b)
 
 /* ---- dimension by dimension ---- */
 
-/* The order of a box's dimensions for one colour. Every order is a colour, so that all dimensions are busy at once
- * and no two alike are preferred. Slices come last, when the fewest bytes are left. */
+/* The order of a box's dimensions for one colour. Every order is a colour, so that all dimensions are busy at once and
+ * treated alike. Slices come last, when the fewest bytes are left. */
 static int dimensions_of_colour(const struct sim_boxes *boxes, int colour, int order[SIM_LINE_DIMENSIONS])
 {
     int of_torus[SIM_LINE_DIMENSIONS], left = 0, count = 0;
@@ -113,7 +113,7 @@ static int colours_of(const struct sim_boxes *boxes)
 }
 
 /* A colour's part is scattered along one dimension after another, and gathered on the way back. The cores of a chip
- * reduce before, or share out after, so that a chip has one part of the array. */
+ * reduce before, or distribute after, so that a chip has one part of the array. */
 static void put_buckets(struct builder *b, const struct sim_boxes *boxes, const int *order, int count, double bytes)
 {
     double left[SIM_LINE_DIMENSIONS + 1] = {bytes};
@@ -124,7 +124,7 @@ static void put_buckets(struct builder *b, const struct sim_boxes *boxes, const 
         for (int i = count - 1; i >= 0; i--) go_round(b, &boxes->lines[order[i]], left[i], 1);
 }
 
-/* A chip sends what all its cores have for other chips. */
+/* A chip sends the messages of all its cores for other chips. */
 static void put_exchanges(struct builder *b, const struct sim_boxes *boxes, const int *order, int count, double bytes)
 {
     bytes *= boxes->cores;
@@ -167,7 +167,8 @@ static bool is_power_of_two(int n)
     return (n & (n - 1)) == 0;
 }
 
-/* A reduce-scatter swaps halves with the farthest partner, then quarters with nearer ones; an all-gather goes back. */
+/* A reduce-scatter swaps halves with the farthest partner, then quarters with nearer ones. An all-gather reverses
+ * this. */
 static bool halving_doubling(struct builder *b)
 {
     int n = b->groups->size;
@@ -213,8 +214,8 @@ static bool tree(struct builder *b)
     return true;
 }
 
-/* Blocks follow each other through a tree without a pause, so that all its edges are busy at once. One round each
- * way models this: its time is that of the fullest link plus one block's latency up and down. */
+/* Blocks are pipelined through a tree, so that all its edges are busy at once. One round in each direction models this.
+ * Its time is that of the bottleneck link, plus one block's latency up and down. */
 static bool double_tree(struct builder *b)
 {
     struct sim_groups *trees = base_new(b->network->arena, struct sim_groups, 2 * SIM_MOST_RINGS);

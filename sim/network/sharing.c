@@ -1,5 +1,5 @@
-/* Max-min fair rates by progressive filling: the links with the least bandwidth per flow settle their flows; then
- * the next links share what is left. */
+/* Max-min fair rates by progressive filling. The links with the least bandwidth per flow set the rates of their flows;
+ * then the next links divide the remaining bandwidth. */
 #include "sim/network/sharing.h"
 
 #include <math.h>
@@ -61,7 +61,7 @@ void sim_sharing_put(struct sim_sharing *s, struct sim_flow flow, const int *lin
         join(s, s->hop_count++);
         has_changed(s, links[i]);
     }
-    s->ends_s[s->flow_count] = flow.since_s; /* until it has a rate */
+    s->ends_s[s->flow_count] = flow.since_s; /* due at once, until it has a rate */
     s->flows[s->flow_count++] = flow;
 }
 
@@ -134,7 +134,7 @@ static void find_flow(struct sim_sharing *s, int flow, int *link_count, int *mem
     }
 }
 
-/* The links and flows connected to a link; none of them has a rate yet. */
+/* Lists the links and flows connected to a link. None of them has a rate yet. */
 static int find_component(struct sim_sharing *s, int link, int *link_count)
 {
     int members = 0;
@@ -153,7 +153,7 @@ static double level_of(const struct sim_sharing *s, int link)
     return free_bytes_per_s > 0 ? free_bytes_per_s / s->weight[link] : 0;
 }
 
-/* Gives the link's unsettled flows this rate and takes it from the bandwidth of their other links. */
+/* Gives this rate to the link's flows without one, and subtracts it from their other links' bandwidth. */
 static void settle(struct sim_sharing *s, int link, double level)
 {
     for (int user = s->first_hop[link]; user >= 0; user = s->hops[user].next) {
@@ -189,7 +189,7 @@ static void fill(struct sim_sharing *s, int open)
     }
 }
 
-/* An unchanged rate keeps its end to the last bit, so that equal flows end at the same time. */
+/* An unchanged rate keeps the flow's end to the last bit, so that equal flows end at the same time. */
 static void take_rate(struct sim_sharing *s, int flow, double now_s)
 {
     struct sim_flow *f = &s->flows[flow];

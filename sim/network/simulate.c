@@ -1,5 +1,5 @@
-/* Simulates a schedule on a network by events: a round's messages become flows, flows end, and the last flow of a
- * round starts the chain's next round. */
+/* Simulates a schedule on a network by events. A round's messages become flows. The last flow to end starts the next
+ * round of its chain. */
 #include "sim/network/network.h"
 #include "sim/network/sharing.h"
 
@@ -8,9 +8,9 @@
 
 /* A chain of rounds and its current round. */
 struct chain {
-    int round;            /* index into the schedule; round_count: done */
+    int round;            /* index into the schedule; round_count: finished */
     int under_way;        /* active flows of that round */
-    double latency_s;     /* of that round, where rounds wait for it */
+    double latency_s;     /* latency of that round, if rounds wait for it */
     double due_s;         /* when the next round starts */
     double hop_latency_s; /* latencies of all rounds */
 };
@@ -25,14 +25,14 @@ struct simulation {
     double *link_bytes_per_s, *link_bytes, *link_weight; /* [link] */
     double now_s, busiest_s;
     int64_t message_count, event_count;
-    bool alike; /* all messages under way at once have one size: only byte sums count */
+    bool alike; /* all active messages have one size: only byte sums matter */
 };
 
 /* ---- the messages of a round ---- */
 
-/* NCCL's tree of nodes. Node 0 is the root; its only child is the largest power of two. The children of any other
- * node are half of its lowest set bit away on either side. A nearer node replaces a parent beyond the last one. So
- * no node has more than two children. */
+/* NCCL's tree of nodes. Node 0 is the root; its only child is the largest power of two. The children of any other node
+ * are half of its lowest set bit away on either side. If a parent would be beyond the last node, a nearer node replaces
+ * it. So no node has more than two children. */
 static int parent_of_node(int node, int nodes)
 {
     const int bit = node & -node, parent = (node ^ bit) | (bit << 1);
@@ -46,8 +46,8 @@ static int parent_in_tree(int place, int members, int n)
     return parent < 0 ? -1 : parent * members;
 }
 
-/* The place that receives from a place of a group of n; -1: none. A negative distance is the other direction. Down a
- * tree, the place that it receives from. */
+/* The place that receives from a place in a group of n; -1: none. A negative distance reverses the direction. Down a
+ * tree: the place that it receives from. */
 static int receiver(enum sim_pattern pattern, int place, int distance, int n)
 {
     switch (pattern) {
@@ -105,9 +105,8 @@ static bool is_tree(enum sim_pattern pattern)
     return pattern == SIM_TO_PARENT || pattern == SIM_TO_CHILDREN;
 }
 
-/* Bytes that are forwarded round after round travel along one message's path after another. A step's latency is
- * therefore the mean over a group's messages, and the slowest group counts. In a tree of nodes it is the longest
- * path between nodes. */
+/* Bytes that are forwarded round after round use one message's path after another. So a step's latency is the mean over
+ * a group's messages, and the slowest group counts. In a tree of nodes it is the longest path between nodes. */
 static void start_group(struct simulation *s, int chain, const struct sim_round *round, int group, double *latency_s)
 {
     int n = round->groups->size, count = 0;
@@ -132,13 +131,13 @@ static void start_round(struct simulation *s, int chain)
 {
     struct chain *c = &s->chains[chain];
     const struct sim_round *round = &s->schedule->rounds[c->round];
-    int before = s->sharing.flow_count; /* no flow ends meanwhile */
+    int before = s->sharing.flow_count; /* no flow ends in between */
     double latency_s = 0;
     for (int g = 0; g < round->groups->count; g++) start_group(s, chain, round, g, &latency_s);
     c->under_way = s->alike ? 1 : s->sharing.flow_count - before;
     c->hop_latency_s += latency_s * round->steps;
     c->latency_s = s->rates->store_and_forward ? latency_s * round->steps : 0;
-    c->due_s = s->now_s + c->latency_s; /* later, if it has bytes to send */
+    c->due_s = s->now_s + c->latency_s; /* later if it has bytes to send */
 }
 
 static int next_round(const struct simulation *s, int chain, int after)
@@ -203,7 +202,7 @@ static void to_next_event(struct simulation *s)
     sim_sharing_compact(&s->sharing);
 }
 
-/* Flows of one size that start at once get at least the fullest link's rate per flow, and that link's own flows get
+/* Flows of one size that start together get at least the bottleneck link's rate per flow, and that link's own flows get
  * exactly this rate. So the round ends when that link has carried all its bytes. */
 static void to_end_of_round(struct simulation *s)
 {
@@ -228,7 +227,7 @@ static bool rounds_are_alike(const struct sim_schedule *schedule)
     return schedule->round_count == schedule->chain_count;
 }
 
-/* The arena owns the answer; everything else is scratch. */
+/* The arena owns the answer; everything else is temporary. */
 static void begin(struct simulation *s, struct base_arena *arena, struct base_arena *scratch)
 {
     int links = s->network->link_count;
