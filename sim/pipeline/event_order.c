@@ -2,7 +2,7 @@
  * list. */
 #include "sim/pipeline/pipeline.h"
 
-/* Only the order depends on these: backward passes take about twice as long. */
+/* Only their ratio affects the order: backward passes take about twice as long. */
 static const double forward_s = 1, backward_s = 2;
 
 struct orderer {
@@ -11,10 +11,10 @@ struct orderer {
     int stage_chunk_count;
     int *waiting;    /* [backward][stage chunk]: the microbatch whose message is not yet received; -1: none */
     double *ready_s; /* [backward][stage chunk]: when that message was sent, or when the buffer became free */
-    bool *through;   /* by microbatch: its last forward pass is done */
-    double *done_s;  /* and when */
-    double *free_s;  /* by stage */
-    int *next;       /* by stage: its next pass */
+    bool *through;   /* per microbatch: its last forward pass has ended */
+    double *done_s;  /* and its end */
+    double *free_s;  /* per stage: when it is idle */
+    int *next;       /* per stage: its next pass */
 };
 
 static int stage_chunk_of(const struct orderer *o, const struct sim_pass_of *pass)

@@ -1,5 +1,5 @@
-/* A stage's peak memory while it runs its schedule: what each microbatch saves from its forward to its backward
- * pass, and what the running pass needs on top. */
+/* A stage's peak memory under its schedule: what each microbatch saves from its forward to its backward pass, plus what
+ * the running pass needs. */
 #include "sim/pipeline/pipeline.h"
 
 void sim_stage_peak_find(const struct sim_timetable *timetable, int stage, const struct sim_pass_memory *memory,

@@ -1,7 +1,7 @@
 /* Megatron-LM's --pipeline-model-parallel-layout: the parts of each stage chunk, in the order in which microbatches
- * pass them. E is the embedding, t a layer, m a multi-token prediction layer, L the loss; | ends a stage chunk,
- * (tt|)*30 repeats. Two forms in words: "even", and "even over 126+2 slots", where embedding and loss count as
- * layers; a remark may follow. */
+ * pass them. E is the embedding, t a layer, m a multi-token prediction layer, L the loss. | ends a stage chunk;
+ * (tt|)*30 repeats. There are two forms in words: "even", and "even over 126+2 slots", where embedding and loss count
+ * as layers. A remark may follow. */
 #include "sim/pipeline/pipeline.h"
 
 #include <string.h>
@@ -20,7 +20,7 @@ static enum base_status refuse(const char *why, struct base_error *error)
                      "pipeline_layout: %s; as in Et|(tt|)*30mL, with E, t, m, L and | alone, or even", why);
 }
 
-/* Repeats the text from `begin` on; the count is the total number of copies. */
+/* Repeats the text from `begin` on. The count is the total number of copies. */
 static enum base_status repeat(struct reader *r, int begin, struct base_error *error)
 {
     const int length = r->length - begin;
@@ -53,7 +53,7 @@ static enum base_status expand(struct reader *r, int depth, struct base_error *e
     return *r->at && !depth ? refuse("a bracket was not opened", error) : BASE_OK;
 }
 
-/* The embedding comes first and the loss last; multi-token prediction layers share the loss's stage chunk. */
+/* The embedding must come first and the loss last. Multi-token prediction layers share the loss's stage chunk. */
 static bool is_in_order(const char *text)
 {
     const char *behind = strrchr(text, '|');

@@ -1,12 +1,12 @@
-/* The time that a schedule takes: its critical path. */
+/* A schedule's time: its critical path. */
 #include "sim/pipeline/pipeline.h"
 
 /* The passes of one direction on one stage chunk. */
 struct direction {
-    double took_s, message_s; /* message_s: to the stage chunk that needs the result, which may be the same one */
-    double *arrived_s;        /* by microbatch: when the pass's input has arrived; negative: not yet */
-    double *needed_s;         /* arrived_s of the pass that needs the result; NULL: no pass does */
-    double link_s;            /* when the last overlapped message has left */
+    double took_s, message_s; /* message_s: to the stage chunk that needs the result, possibly the same one */
+    double *arrived_s;        /* per microbatch: when the pass's input arrives; negative: not known yet */
+    double *needed_s;         /* arrived_s of the pass that needs the result; NULL: none does */
+    double link_s;            /* when the last overlapped message has left the link */
 };
 
 struct runner {
@@ -15,11 +15,11 @@ struct runner {
     struct sim_pipeline_time *out;
     int stage_chunk_count;
     struct direction *directions; /* [stage chunk][backward] */
-    double *free_s;               /* by stage: end of the last pass that it ran */
-    int *next;                    /* by stage: its next pass */
+    double *free_s;               /* per stage: end of its last pass */
+    int *next;                    /* per stage: its next pass */
 };
 
-/* The last stage chunk needs no message: its backward pass takes the result of its own forward pass. */
+/* The last stage chunk needs no message: its backward pass reads the result of its own forward pass. */
 static void lay_directions(struct base_arena *arena, struct runner *r)
 {
     const struct sim_pipeline_costs *costs = r->costs;
@@ -40,7 +40,7 @@ static void lay_directions(struct base_arena *arena, struct runner *r)
     }
 }
 
-/* Runs a stage until it blocks; false if it cannot run any pass. This is a hot loop: thousands of passes per plan. */
+/* Runs a stage until it blocks. False if it cannot run any pass. This is a hot loop: thousands of passes per plan. */
 static bool advance(struct runner *r, int stage)
 {
     const struct sim_timetable *s = r->timetable;

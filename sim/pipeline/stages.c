@@ -20,7 +20,8 @@ static enum base_status refuse_layers(const char *key, int64_t layers, const cha
                      stage_chunk_count == 1 ? "stage" : "stages");
 }
 
-/* The same message for decoder stages, which may have chunks, or layer counts where the software accepts them. */
+/* Refuses the layer count of decoder stages. They may have chunks, or layer counts per stage if the software accepts
+ * them. */
 static enum base_status refuse_shares(int64_t layers, const struct sim_pipeline *pipeline, struct base_error *error)
 {
     if (pipeline->chunks > 1)
@@ -48,7 +49,7 @@ static bool is_cut_evenly(int64_t layers, int64_t stage_chunk_count, enum sim_di
             base_ceil_div(layers, stage_chunk_count) * (stage_chunk_count - 1) < layers);
 }
 
-/* Equal shares; if they do not divide, full shares until no layers are left. */
+/* Equal shares. If they do not divide, full shares until no layers are left. */
 static enum base_status cut_evenly(int64_t layers, int64_t stage_chunk_count, enum sim_division division,
                                    const char *of, int64_t *counts, struct base_error *error)
 {
@@ -62,11 +63,10 @@ static enum base_status cut_evenly(int64_t layers, int64_t stage_chunk_count, en
     return BASE_OK;
 }
 
-/* Alpa's stages are runs of operations that read about equally many weights, and may end inside a layer. Here a
- * stage has whole layers, as evenly as possible; the first stages get more because the last one has the head. With
- * more stages than layers, embedding and head have their own stages and some stages have no layer. The slowest
- * stage, with one whole layer, is then as slow as Alpa's: its clusters do not end between the products of a
- * sublayer. */
+/* Alpa's stages are runs of operations that read about equally many weights, and may end inside a layer. Here a stage
+ * has whole layers, as evenly as possible. The first stages get more, since the last one has the head. With more stages
+ * than layers, embedding and head have their own stages, and some stages have no layer. The slowest stage, with one
+ * whole layer, is then as slow as Alpa's, whose clusters do not end between the products of a sublayer. */
 static enum base_status cut_finely(int64_t layers, int64_t stage_chunk_count, int64_t *counts, struct base_error *error)
 {
     const int64_t ends = stage_chunk_count > layers ? 1 : 0, stages = stage_chunk_count - 2 * ends;
@@ -88,7 +88,7 @@ static enum base_status cut_with_embeddings(int64_t layers, int64_t stage_chunk_
     return BASE_OK;
 }
 
-/* As evenly as possible: the stages after the first take the remainder, and the last takes what is left. */
+/* As evenly as possible: the stages after the first get the remainder, and the last gets the rest. */
 static enum base_status cut_torchtitan(int64_t layers, int64_t stage_chunk_count, int64_t *counts,
                                        struct base_error *error)
 {
@@ -102,13 +102,13 @@ static enum base_status cut_torchtitan(int64_t layers, int64_t stage_chunk_count
     return BASE_OK;
 }
 
-/* As in huggingface/nanotron (models/base.py): blocks go, in order, to the current stage. The next stage becomes
- * current when the costs so far exceed the share of the stages so far. Costs are nanotron's: 4 embed^2 + 3 embed mlp
- * per layer, whatever the heads are, and embed vocab for the head; everything else costs nothing. */
+/* As in huggingface/nanotron (models/base.py), blocks go in order to the current stage. The next stage becomes current
+ * when the costs so far exceed the share of the stages so far. nanotron's costs are 4 embed^2 + 3 embed mlp per layer,
+ * for any number of heads, and embed vocab for the head. Everything else costs nothing. */
 struct costs {
     double sum, total;
     int64_t stages, at;
-    bool ties_end; /* a stage that has exactly its share is full; otherwise it takes one more block */
+    bool ties_end; /* a stage with exactly its share is full; otherwise it gets one more block */
 };
 
 static int64_t place_block(struct costs *c, double cost)
@@ -168,7 +168,7 @@ static enum base_status cut_decoder(const struct model_config *config, const str
     return BASE_OK;
 }
 
-/* Encoder and decoder have separate stages; the decoder's inputs are embedded on its first stage. */
+/* Encoder and decoder have separate stages. The decoder's first stage embeds its inputs. */
 static enum base_status cut_encoder_decoder(const struct model_config *config, const struct sim_pipeline *pipeline,
                                             enum sim_division division, struct sim_stage_chunk *stage_chunks,
                                             struct base_error *error)
@@ -206,7 +206,7 @@ static void share_dense_layers(const struct model_config *config, struct sim_sta
     }
 }
 
-/* A run of layers that ends with an expert layer stays on one stage. */
+/* A run of layers that ends with an expert layer must be on one stage. */
 static enum base_status check_blocks(const struct model_config *config, const struct sim_stage_chunk *stage_chunk,
                                      struct base_error *error)
 {

@@ -1,5 +1,5 @@
-/* The order in which each stage runs its passes. A schedule is a function that lists one stage's passes; add a new
- * one as a row of the table. */
+/* The order in which each stage runs its passes. A schedule is a function that lists one stage's passes. A new one is a
+ * row of the table. */
 #include "sim/pipeline/pipeline.h"
 
 enum { MOST_PASSES = 1 << 23 };
@@ -25,7 +25,7 @@ static void put(struct lister *l, int chunk, int microbatch, enum direction dire
         (struct sim_pass_of){(short)l->stage, (short)chunk, microbatch, .backward = direction == BACKWARD};
 }
 
-/* A warm-up of as many forward passes as stages follow, then one backward pass after each forward pass. */
+/* Warm-up forward passes, one per following stage, then one backward pass after each forward pass. */
 static void list_1f1b(struct lister *l)
 {
     const int ahead = smaller(l->microbatches, (int)l->pipeline->stages - 1 - l->stage);
@@ -42,7 +42,7 @@ static void list_gpipe(struct lister *l)
     for (int i = 0; i < l->microbatches; i++) put(l, 0, i, BACKWARD);
 }
 
-/* The n-th pass of one direction: groups of as many microbatches as stages pass a chunk, then the next chunk. */
+/* The n-th pass of one direction. Each group of `stages` microbatches passes a chunk, then the next chunk. */
 static void put_interleaved(struct lister *l, int n, enum direction direction)
 {
     const int stages = (int)l->pipeline->stages, chunks = (int)l->pipeline->chunks, round = n / (stages * chunks),
