@@ -72,7 +72,7 @@ bool sim_reads(const struct sim_op *op, int value)
     return false;
 }
 
-/* The union of two shardings of a dimension, in the order of the one that contains the other. */
+/* The union of two shardings of a dimension: the second, or the first followed by the second's remaining axes. */
 static sim_order with_both(sim_order has, sim_order other)
 {
     return has & ~other & SIM_ALL_AXES ? sim_join(has, other) : other;
@@ -196,7 +196,7 @@ enum twin { WITHOUT_TWIN, WITH_TWIN };
 
 /* Operations that a pass does not move out of the loop. */
 struct stays {
-    bool in_layers; /* of layers in a nested loop */
+    bool in_layers; /* layers in a nested loop */
     bool added_up;  /* sums that are accumulated */
 };
 
@@ -224,7 +224,7 @@ static void hoist(struct base_arena *arena, struct sim_sharded *s, enum twin twi
         if (loop < 0 || s->ops[loop].trips != MODEL_MICROBATCHES) continue;
         if ((stays.in_layers && op->loop != loop) || (stays.added_up && is_added_up(&r, op->inputs[1]))) continue;
         int accumulator = op->inputs[0];
-        bool again = s->values[accumulator].partial; /* an earlier layer has made it a partial sum already */
+        bool again = s->values[accumulator].partial; /* an earlier layer turned it into a partial sum */
         unsigned axes = again ? s->values[accumulator].partial : may_wait(&r, op->inputs[1]);
         if (!again && (!axes || is_sharded(&s->values[accumulator], axes) || !waits_everywhere(&r, accumulator, axes) ||
                        !is_read_behind(&r, accumulator, loop)))

@@ -30,12 +30,12 @@ struct sim_settings {
                                          loop over microbatches */
     double collective_latency, other_latency, dot_cost, kernel_cost, least_cost; /* in the scheduler's units */
     double aimed_frac; /* fraction of device memory that rematerialization and the memory scheduler target */
-    double roles_frac; /* largest fraction of a peak that recomputing scores and MLPs alone may save */
+    double roles_frac; /* largest fraction of a peak that recomputing scores and MLPs alone is assumed to save */
     double least_summed_gather_devices, most_summed_gather_bytes; /* for gathers that become zero-padded sums */
     double least_ring, most_ring; /* ring sizes for which a product becomes a windowed einsum */
     double most_pieces;           /* maximum number of chunks of a gather or scatter in a windowed einsum */
     double most_combined_bytes;   /* size limit of a combined all-reduce */
-    double spare_heap_bytes;      /* fraction of device memory that must stay free, or the heap is packed again */
+    double spare_heap_bytes;      /* device memory that a heap must leave free, or it is packed again */
     double packed_holes_frac;     /* fraction of holes in a packed heap of unrolled layers */
 };
 extern const struct sim_settings sim_pass_settings; /* passes.c */
@@ -98,7 +98,7 @@ struct sim_software {
     model_trait_set traits;
     double combine_bytes, memory_frac; /* size limit of combined collectives, and the allocator's share of device
                                           memory; -1: not in the row */
-    double attention_block, attention_products; /* of its attention kernel (attention.csv); -1: the row does not say */
+    double attention_block, attention_products; /* its attention kernel's (attention.csv); -1: the row does not say */
     const char *date;                           /* its compiler's date, "2023-01" */
     const char *source, *attention_source;
 };

@@ -111,7 +111,7 @@ int sim_array_shape(const struct sim_assigner *a, int value);                   
 bool sim_is_of_sorted_rows(const struct sim_assigner *a, const struct sim_shape *shape); /* MaxText's rows, by expert */
 double sim_local_extent(const struct sim_assigner *a, int size, unsigned axes);
 double sim_value_bytes(const struct sim_assigner *a, const struct sim_value *value);
-double sim_stacked_bytes(const struct sim_assigner *a, int value); /* of one layer's instance, as add_value stacks it */
+double sim_stacked_bytes(const struct sim_assigner *a, int value); /* one layer's, as add_value stacks it */
 double sim_bytes_of_one_head(const struct sim_assigner *a, const struct sim_value *value); /* scores of one head */
 void sim_add_buffer(struct sim_assigner *a, int birth, int death, double first_bytes, double last_bytes,
                     enum model_category category);
@@ -138,7 +138,7 @@ void sim_add_turned_stack(struct sim_assigner *a, int value, double bytes, enum 
  * layers allocate the whole array at once; others grow and shrink it by iteration. */
 void sim_add_layer_stack(struct sim_assigner *a, int made_in, int made_at, int used_until, double bytes,
                          enum model_category category, const struct sim_recomputed *recomputed);
-double sim_exponentials_bytes(const struct sim_assigner *a, const struct sim_op *op); /* of unscanned layers */
+double sim_exponentials_bytes(const struct sim_assigner *a, const struct sim_op *op); /* in unscanned layers */
 void sim_add_stacks(struct sim_assigner *a); /* adds stacks of residuals and weights, in addition to values */
 
 /* compiled_gates.c */

@@ -19,7 +19,7 @@ struct moment {
     int op;
     bool ends;
     int from_layer, until_layer; /* range of layers; until is excluded */
-    struct place *place;         /* of layer 0 */
+    struct place *place;         /* layer 0's */
     int stride;                  /* offset from one layer's array to the next */
     int steps;                   /* number of layer steps if allocations grow with them, first to last; otherwise 0 */
     double bytes, grown_bytes;   /* allocated bytes: in the first layer, and growth from it to the last */
@@ -279,7 +279,7 @@ static struct moments find_moments(const struct sim_assigner *a)
     const struct sim_op *ops = a->s->ops;
     const int count = a->s->op_count;
     struct moments at = {base_new(a->arena, int, count + 1), base_new(a->arena, int, count + 1)};
-    int now = 0, behind = 0, until = -1; /* the last peeled loop's body, which takes equally long */
+    int now = 0, behind = 0, until = -1; /* length and end of the last peeled loop's body */
     for (int i = 0; i < count; i++) {
         at.first[i] = now++;
         at.last[i] = at.first[i] + behind;

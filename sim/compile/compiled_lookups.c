@@ -74,11 +74,11 @@ static const struct model_tensor *table_of(const struct sim_assigner *a, const s
     return NULL;
 }
 
-/* Bytes of a table with whole rows in its second layout, if arguments of its shape take less there; 0 if the step uses
- * the given layout. Dumps use it for shards of 64, 80 and 144 columns, not of 160, 192 and 320. */
+/* Bytes of a table with whole rows in its second layout, if arguments of its shape take less there. 0: the step uses
+ * the given layout. Dumps use the second for shards of 64, 80 and 144 columns, not of 160, 192 and 320. */
 static double other_layout_bytes(const struct sim_assigner *a, const struct sim_shape *shape)
 {
-    static const double most_padded_frac = 1.6; /* of shards whose dumps show a second layout */
+    static const double most_padded_frac = 1.6; /* limit for shards whose dumps show a second layout */
     double extents[2];
     for (int d = 0; d < 2; d++) extents[d] = sim_local_extent(a, shape->dims[d], shape->spec[d]);
     const double element_bytes = (double)model_dtype_bytes(shape->dtype),

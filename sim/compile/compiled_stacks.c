@@ -72,7 +72,7 @@ static const struct residual_arrays {
 } residual_arrays[] = {
     {MODEL_NORM, 0, 1, 1},    /* 2x, the square's derivative; the normalized rows before the scale */
     {MODEL_SOFTMAX, 0, 0, 1}, /* the exponentials in addition to their quotient */
-    {MODEL_GATE, 2, 0, 5},    /* of tanh's gelu: 3x^2, tanh, 1 - tanh, the cumulative share, and gelu(x) */
+    {MODEL_GATE, 2, 0, 5},    /* tanh's gelu: 3x^2, tanh, 1 - tanh, the cumulative share, and gelu(x) */
 };
 
 /* In unscanned layers XLA drops all residuals but these. It drops these, too, unless the chip's compiler keeps them. */

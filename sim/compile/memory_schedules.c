@@ -95,9 +95,9 @@ static int next_loop_end(const struct sim_assigner *a, int op)
     return op;
 }
 
-/* A sum over all devices is combined with the loss's own, which is needed at once. In a step with scanned layers, this
- * also holds for a sum over the devices that share rows of logits, if these outnumber the devices that share the
- * vocabulary (T5X by libtpu 0.0.42.1: seven of seven dumps; of others one of four). */
+/* A sum over all devices is combined with the loss's own, which is needed at once. In a step with scanned layers, so is
+ * a sum over the devices that share rows of logits, if they outnumber those that share the vocabulary. T5X by libtpu
+ * 0.0.42.1: seven of seven dumps; of others one of four. */
 static bool is_summed_with_loss(const struct sim_assigner *a, int logits_gradient, int gradient)
 {
     const struct sim_shape *shape = &a->s->shapes[a->s->values[logits_gradient].shape];
@@ -177,8 +177,8 @@ static bool is_one_scatter(const struct sim_assigner *a, int gradient)
     return false;
 }
 
-/* Such products wait for the sums that theirs are combined with. If the sum is too large to combine, a list schedule
- * runs the product after the first loop over layers, unless the chip's sums wait themselves (T5X for v5p by libtpu
+/* Such products wait for the sums that theirs are combined with. A sum may be too large to combine. A list schedule
+ * then runs the product after the first loop over layers, unless the chip's sums wait themselves (T5X for v5p by libtpu
  * 0.0.42.1). A product of few logits does not wait for a scatter over one axis (five dumps of MaxText; with more rows
  * it waits in twelve). Neither does the product of a table with sharded rows (six dumps of MaxText with a tensor
  * axis). */

@@ -28,10 +28,10 @@ struct choice {
 struct residual {
     int id;               /* the value; or, after all values, its exponentials */
     int made_in, read_in; /* the loops that compute and read it */
-    double bytes;         /* of one layer's array */
+    double bytes;         /* one layer's array */
     bool reads_shared;    /* its operands include arrays that all layers read: masks, biases, the encoder's output */
     bool is_summed;       /* summed over devices: one device alone cannot recompute it */
-    int *operands, *layers_before, operand_count; /* of the residuals, in its own layer or the one before */
+    int *operands, *layers_before, operand_count; /* residuals, in its own layer or the one before */
     int layers;
     bool *saved, *again; /* per layer: saved for its reader; may be recomputed */
     struct choice *best; /* per layer, at a loop's first residual: the best choice; UNKNOWN: stale */

@@ -25,8 +25,8 @@ static bool has_several_readers(const struct sim_sharded *s, int value)
     return count > 1;
 }
 
-/* The lanes of projections are positions in their rows. If these do not fill the lanes, the sum is laid out along the
- * whole batch, and each shard is copied out at once. */
+/* The lanes of projections are sequence positions. If these do not fill the lanes, the sum is laid out along the whole
+ * batch, and each shard is copied out at once. */
 static bool fills_lanes(const struct sim_shape *shape, const struct sim_compiled_options *options)
 {
     int64_t positions =

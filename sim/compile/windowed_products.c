@@ -1,8 +1,8 @@
 /* Weight gradients whose reduction is scattered (ZeRO-3, or any sharding of weights over data) are windowed einsums in
  * XLA:TPU. Such a loop sends chunks of the result around a ring while it computes the next one. It reads arrays of the
- * compute dtype, not fusions. The scheduler postpones all of them to the end of a scanned layer's backward pass, or of
- * the whole backward pass if layers are unscanned (dumps of libtpu 0.0.42). It also postpones weight gradients of
- * gathered activations, except a scanned layer's in list order. */
+ * compute dtype, not fusions. The scheduler postpones all of them (dumps of libtpu 0.0.42): to the end of a scanned
+ * layer's backward pass, or of the whole one if layers are unscanned. It also postpones weight gradients of gathered
+ * activations, except a scanned layer's in list order. */
 #include "sim/compile/passes.h"
 #include "sim/compile/rewriting.h"
 
@@ -183,8 +183,9 @@ bool *sim_windowed_operands(struct base_arena *arena, const struct sim_sharded *
     return windowed;
 }
 
-/* The operand passes around the ring in chunks, two at a time, and each product of a chunk recomputes the other operand
- * (the tied head of MaxText on fsdp 8 x tensor 4 in a dump of libtpu 0.0.42.1: six fusions read the logits). */
+/* The operand passes around the ring in chunks, two at a time. Each product of a chunk recomputes the other operand.
+ * Source: the tied head of MaxText on fsdp 8 x tensor 4 in a dump of libtpu 0.0.42.1, where six fusions read the
+ * logits. */
 static bool reads_pieces(const struct sim_sharded *s, const struct sim_op *op,
                          const struct sim_compiled_options *options)
 {
