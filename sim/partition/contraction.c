@@ -138,8 +138,8 @@ static bool along_contracted(struct dot *t, struct part *p)
     return multiply_and_sum(t, p);
 }
 
-/* Only one operand's contracted labels are sharded. The other operand takes this sharding if it is larger than the
- * result. */
+/* Only the contracted labels of one operand are sharded. The other operand takes this sharding if the first is larger
+ * than the result. */
 static bool along_one_sided(struct dot *t, struct part *p)
 {
     struct sim_layout wanted;
@@ -295,7 +295,7 @@ void sim_place_dot(struct dot *t, const struct part *part)
     for (int i = GROUPS_AS_THEY_STAND; i <= GROUPS_FORMED; i++) {
         const enum grouping grouping = (enum grouping)i;
         if (at_once(t, *p, WHERE_THEY_AGREE) || by_batch(t, *p, grouping)) return;
-        t->c->steps.count = steps; /* of an abandoned attempt */
+        t->c->steps.count = steps; /* drop the abandoned attempt's steps */
         if (sim_dot_by_free(t, *p, grouping) || sim_dot_by_contracted(t, *p, grouping) || sim_dot_by_copies(t, *p) ||
             at_once(t, *p, AT_ANY_PRICE))
             return;

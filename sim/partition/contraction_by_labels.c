@@ -6,7 +6,7 @@
 
 /* ---- groups by labels that one operand and the result share ---- */
 
-/* Labels of one operand that shard it and the result alike: all of its own labels, or else some. */
+/* Labels of one operand that shard it and the result into equally many tiles. False: there are none. */
 static bool find_free(const struct dot *t, const struct part *p, int operand, struct dims *own, struct dims *out)
 {
     enum role role = operand == LEFT ? OF_LEFT : OF_RIGHT;

@@ -29,10 +29,10 @@ struct dot {
     int operand[2];                      /* the contraction's operand on the left, and on the right */
     signed char at[ARRAYS][SIM_LETTERS]; /* dimension of a letter in each array, or -1 */
     char letters[ARRAYS]
-                [MODEL_MAX_RANK + 1]; /* of the result: batch labels first, then the left and the right operand's */
+                [MODEL_MAX_RANK + 1]; /* the result's: batch labels first, then the left and the right operand's */
     struct sim_shape shapes[ARRAYS];
     struct dims dims[ROLES][ARRAYS];                   /* labels in one order for all arrays */
-    signed char place[ARRAYS][ARRAYS][MODEL_MAX_RANK]; /* of a dimension in another array, or -1 */
+    signed char place[ARRAYS][ARRAYS][MODEL_MAX_RANK]; /* matching dimension in another array, or -1 */
     struct reduction reductions[2];                    /* those of the enclosing groups */
     int reduction_count;
     struct sim_layout result; /* its current sharding over all devices */

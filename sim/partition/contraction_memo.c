@@ -19,7 +19,7 @@ struct sim_placed {
     unsigned char compared;
     int decision_count;
     struct sim_decision *decisions;
-    struct sim_placed *next; /* of the same contraction, with other choices */
+    struct sim_placed *next; /* the same contraction with other choices */
 };
 
 static void begin_key(struct base_memo *memo, const struct sim_extents *extents, const struct sim_contraction *c)

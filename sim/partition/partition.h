@@ -81,10 +81,9 @@ struct sim_op {
     const struct model_op *op;
     int input_count, inputs[MODEL_MAX_INPUTS], output_count, outputs[MODEL_MAX_OUTPUTS]; /* values */
     enum sim_collective collective;
-    unsigned axes; /* of a collective */
-    int stack;   /* of a collective: enum model_size that counts the layers whose instances move as one array; MODEL_ONE
-                  */
-    int done;    /* of an asynchronous collective: the operation before which its wait runs; 0: synchronous */
+    unsigned axes; /* a collective's mesh axes */
+    int stack;   /* collectives: enum model_size that counts the layers whose instances move as one array; MODEL_ONE */
+    int done;    /* asynchronous collectives: the operation before which the wait runs; 0: synchronous */
     bool beside; /* a collective on its own stream: it waits for, and overlaps with, all computation of its loop */
     int trips;   /* LOOP_*: enum model_size */
     int match;   /* LOOP_*: the other bracket */
@@ -172,7 +171,7 @@ struct sim_decision {
     bool larger;
 };
 struct sim_decisions {
-    struct base_arena *arena; /* of the list, which grows */
+    struct base_arena *arena; /* holds the list, which grows */
     struct sim_decision *made;
     int count, capacity;
     unsigned char compared; /* products of mesh axes whose sizes were compared: sim_note_mesh */
@@ -184,7 +183,7 @@ struct sim_extents {
     struct sim_decisions *decisions; /* filled; may be NULL */
 };
 bool sim_decide(const struct sim_extents *extents, const struct sim_decision *question); /* the answer is not read */
-/* The mesh's answers to what was compared, in one word. */
+/* The mesh's answers to the recorded comparisons, in one word. */
 uint64_t sim_mesh_relation(const struct topo_axes *mesh, unsigned char compared);
 /* The axes with more than one device. Nothing is sharded over others. */
 unsigned sim_mesh_axes(const struct sim_extents *extents);
@@ -197,7 +196,7 @@ struct sim_known_contractions {
 /* A partitioned contraction, and the decisions that it depends on. */
 struct sim_placed;
 struct sim_asked {
-    struct base_arena *arena; /* of the list, which grows */
+    struct base_arena *arena; /* holds the list, which grows */
     const struct sim_placed **placed;
     int count, capacity;
 }; /* each contraction once */
@@ -267,7 +266,7 @@ struct sim_shardings {
     sim_spec *used;     /* as its users read it, after any constraint */
     sim_spec *stacked;  /* scanned loops: the stacked array of all layers that the forward loop returns */
     sim_spec *saved;    /* and as the backward loop reads it */
-    sim_spec *space;    /* of a reduction's result: the array that is reduced */
+    sim_spec *space;    /* a reduction's operand, per result */
     struct sim_orders orders;
     bool *is_layer;                       /* per block: the body of a loop over layers, with two instances */
     bool first_differs[MODEL_SIZE_COUNT]; /* by the size that counts a stack's layers */
@@ -372,8 +371,8 @@ enum sim_node {
 struct sim_causes {
     const struct topo_axes *mesh;
     struct sim_cause *of_node;  /* [node * mesh->count + axis] */
-    const sim_spec *spec;       /* of nodes */
-    struct sim_orders orders;   /* of their axes */
+    const sim_spec *spec;       /* per node */
+    struct sim_orders orders;   /* orders of their axes */
     const int *computed, *read; /* nodes by slot */
     int *axes_of;               /* per tensor: the tensor whose logical axes give its sharding, or -1 */
     const bool *is_layer;

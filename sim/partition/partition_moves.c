@@ -288,7 +288,7 @@ static int find_copy(const struct sim_partitioner *p, int from, const sim_order 
     return -1;
 }
 
-/* Later operations also reuse a copy that is made before the loop. */
+/* Later operations also reuse a copy computed before the loop. */
 static void note_copy(struct sim_partitioner *p, struct sim_copy copy)
 {
     p->copies = base_grown(p->arena, p->copies, p->copy_count, &p->copy_capacity, sizeof copy);

@@ -18,7 +18,7 @@ struct sim_partitioner {
     sim_order (*computed)[MODEL_MAX_RANK], (*used)[MODEL_MAX_RANK], (*saved)[MODEL_MAX_RANK],
         (*stacked)[MODEL_MAX_RANK], (*space)[MODEL_MAX_RANK]; /* the same, by dimension and slot */
     int *current;                                             /* value of each tensor, or -1, by slot */
-    int instance;                                             /* of the layers being partitioned */
+    int instance;                                             /* instance of the current layers */
     int block;
     int loop;
     struct sim_copy {
@@ -36,7 +36,7 @@ struct sim_partitioner {
     struct sim_forward_copies {
         int loop, count;
         struct sim_copy *copies;
-    } forward[MODEL_SIZE_COUNT]; /* of the loop over a stack's layers, by trips */
+    } forward[MODEL_SIZE_COUNT]; /* forward loops over a stack's layers, by trips */
     int twin;                    /* in a backward loop: the forward loop over the same layers, or SIM_NO_TWIN */
 };
 
@@ -93,7 +93,7 @@ struct sim_op *sim_part_new_op(struct sim_partitioner *p, enum sim_op_kind kind,
 bool sim_part_is_sharded_as(const struct sim_partitioner *p, int value, const sim_order *spec);
 /* Emits a copy of a slice. */
 int sim_part_cut(struct sim_partitioner *p, const struct model_op *why, int value, const sim_order *spec);
-/* Whether copies made by other steps are reused, and new ones are shared. */
+/* Whether other steps' copies are reused, and new ones are shared. */
 enum sim_part_copies { SIM_PART_OWN_COPIES, SIM_PART_SHARED_COPIES };
 /* Takes the steps of one operand, or of the result, to a sharding. */
 int sim_part_take_steps(struct sim_partitioner *p, const struct model_op *why, int operand, int value,

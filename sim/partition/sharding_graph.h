@@ -50,7 +50,7 @@ struct sim_graph {
     int *definition; /* step of a node, -1 */
     int *first_use;  /* [node], with the end after the last */
     struct sim_graph_use *uses;
-    /* of one propagation */
+    /* state of one propagation */
     sim_spec *spec;
     struct sim_orders orders;
     uint64_t *forward, *backward; /* one bit per step: to be visited again */
