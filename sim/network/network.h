@@ -38,7 +38,7 @@ struct sim_round {
     const struct sim_groups *groups;
     enum sim_pattern pattern;
     int first, last;
-    double bytes; /* of one message, all steps together */
+    double bytes; /* one message's, all steps together */
     double steps;
     int chain; /* rounds of one chain run in order; different chains interact only through shared links */
 };
@@ -79,8 +79,8 @@ bool sim_algorithm_applies(const struct topo_network *network, const struct sim_
 /* ---- simulated time (simulate.c, sharing.c) ---- */
 
 struct sim_link_rates {
-    double bytes_per_s[TOPO_LINK_KINDS], latency_s[TOPO_LINK_KINDS]; /* of one link of each kind, one hop */
-    double start_s;                                                  /* of any collective */
+    double bytes_per_s[TOPO_LINK_KINDS], latency_s[TOPO_LINK_KINDS]; /* one link's of each kind, one hop */
+    double start_s;                                                  /* start of any collective */
     bool store_and_forward; /* a round waits for the whole message of the previous one; otherwise it starts at the first
                                bytes, so that latency and transfer overlap */
 };

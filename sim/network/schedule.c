@@ -17,7 +17,7 @@ struct builder {
     const struct sim_groups *groups;
     struct sim_schedule *schedule;
     enum sim_collective collective;
-    double bytes; /* of the whole array that a ring transfers: the operand, or the gathered array */
+    double bytes; /* the whole array that a ring transfers: the operand, or the gathered array */
     int chain;
 };
 
