@@ -7,7 +7,7 @@
 #include "model/model.h"
 
 /* Models of 2024 have up to 126 layers (Llama 3.1 405B), so one layer per stage stays within these limits. */
-enum { SIM_MOST_STAGES = 512, SIM_MOST_CHUNKS = 64, SIM_MOST_STAGE_CHUNKS = 2048 /* of a whole pipeline */ };
+enum { SIM_MOST_STAGES = 512, SIM_MOST_CHUNKS = 64, SIM_MOST_STAGE_CHUNKS = 2048 /* in a whole pipeline */ };
 
 /* 1F1B: Narayanan et al., PipeDream, and Megatron-LM. Interleaved: Narayanan et al., arXiv:2104.04473, 2.2. GPipe:
  * arXiv:1811.06965. */
@@ -122,7 +122,7 @@ enum base_status sim_event_order_make(struct base_arena *arena, const struct sim
 /* ---- time (pipeline_time.c) ---- */
 
 struct sim_pipeline_costs {
-    const double *forward_s, *backward_s; /* of one microbatch, per stage chunk */
+    const double *forward_s, *backward_s; /* one microbatch, per stage chunk */
     const double *send_s, *send_back_s;   /* from each stage chunk to the next, and its gradient back; indexed by the
                                              sender of the activation */
     bool hidden;   /* messages overlap the sender's computation; otherwise the sender waits for them */
