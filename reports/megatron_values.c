@@ -55,6 +55,8 @@ static const char *listed(struct base_arena *arena, const char *text)
 void reports_megatron_values(const struct sim_plan *plan, const struct reports_torch_sizes *sizes,
                              struct reports_values *v)
 {
+    const bool counts_embeddings = plan->pipeline.partition == SIM_BY_LAYERS_AND_EMBEDDINGS;
+    const int64_t counted = plan->config->num_decoder_layers + (counts_embeddings ? 2 : 0);
     const bool has_layout = plan->pipeline.layers || (plan->mtp_layers && sizes->stages > 1),
                graphs_step = plan->cuda_graphs & SIM_GRAPHED_STEP, graphs = plan->cuda_graphs && !graphs_step;
     const unsigned modules = plan->options.recomputed_modules;
@@ -62,11 +64,11 @@ void reports_megatron_values(const struct sim_plan *plan, const struct reports_t
     const int64_t buckets = plan->ddp_bucket_size ? plan->ddp_bucket_size
                             : says_version        ? (int64_t)plan->placement->profile.bucket_parameters
                                                   : 0;
-    reports_value_above(v, "chunk_layers", plan->config->num_decoder_layers / (sizes->stages * plan->pipeline.chunks),
+    reports_value_above(v, "chunk_layers", counted / (sizes->stages * plan->pipeline.chunks),
                         plan->pipeline.chunks > 1 && !has_layout ? 0 : INT64_MAX);
     reports_value_above(v, "ddp_bucket", buckets, plan->ddp_bucket_size || says_version ? -1 : INT64_MAX);
     reports_value(v, "layout", has_layout ? layout(v->arena, plan) : NULL);
-    reports_value_if(v, "counts_embeddings", plan->pipeline.partition == SIM_BY_LAYERS_AND_EMBEDDINGS);
+    reports_value_if(v, "counts_embeddings", counts_embeddings);
     reports_value(v, "remat_modules", modules ? listed(v->arena, model_modules_text(v->arena, modules)) : NULL);
     reports_value_if(v, "graphs_step", graphs_step);
     reports_value(v, "graph_library",

@@ -3,6 +3,12 @@
 
 #include <string.h>
 
+/* Embedding and loss are counted as layers, each where its option says so. */
+static int64_t count_ends(const struct import_draft *draft)
+{
+    return (model_import_slot(draft, ".counts_embedding") != NULL) + (model_import_slot(draft, ".counts_loss") != NULL);
+}
+
 static enum base_status put_stages(struct import_draft *draft)
 {
     int64_t stages, each, layers, chunks;
@@ -10,6 +16,7 @@ static enum base_status put_stages(struct import_draft *draft)
     BASE_TRY(model_import_int(draft, "pipeline_stages", 1, &stages));
     BASE_TRY(model_import_int(draft, "model.num_layers", 1, &layers));
     BASE_TRY(model_import_int(draft, ".layers_of_chunk", 1, &each));
+    layers += count_ends(draft);
     if (slot && stages > 1) {
         if (stages > 65536 || each > 65536 || layers % (stages * each))
             return model_import_fail(draft, slot, "%lld layers are no multiple of %lld stages x %lld layers of a chunk",
