@@ -91,8 +91,7 @@ void sim_list_values(struct sim_assigner *a)
     for (int v = 0; v < count; v++) {
         a->is_array[v] = is_array(a, v);
         if (!may_wait(a, v) && !sim_is_gathered(a, v) && !a->is_array[v]) continue;
-        a->settled[a->listed_count] =
-            (struct sim_settled){.can_be = can_be_settled(a, v), .is_summed = is_summed(a, v)};
+        a->settled[a->listed_count] = (struct sim_settled){can_be_settled(a, v), is_summed(a, v), {false}, {{0}}};
         a->values[a->listed_count++] = v;
     }
 }
