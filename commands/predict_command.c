@@ -3,6 +3,7 @@
 #include "commands/topology_list.h"
 #include "commands/what_if.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* "-": in place of the answer. */
@@ -53,17 +54,65 @@ static enum base_status price_by_loads(struct commands_context *context, const s
     return BASE_OK;
 }
 
-/* Liveness next to compiled memory; capacity_bytes 0: the plan's own model is liveness. */
-static enum base_status ask_liveness(struct commands_context *context, struct sim_plan_text text, enum model_step step,
-                                     enum sim_form form, struct sim_prediction *out, struct base_error *error)
+/* By other memory models or versions, whose verdicts may be others. */
+struct others {
+    struct reports_otherwise *rows;
+    int count;
+};
+
+static enum base_status ask_other(struct commands_context *context, const struct sim_plan_text *text,
+                                  enum model_step step, enum sim_form form, struct others *out,
+                                  struct base_error *error)
+{
+    struct sim_plan plan;
+    struct reports_otherwise *other = &out->rows[out->count];
+    BASE_TRY(sim_plan_check(context->cache, context->arena, text, step, form, &plan, error));
+    BASE_TRY(sim_predict(context->cache, &plan, &other->prediction, NULL, error));
+    other->confidence = commands_confidence(context, &plan, &other->prediction);
+    out->count++;
+    return BASE_OK;
+}
+
+/* Each version that takes the plan, next to the usual one. */
+static void ask_versions(struct commands_context *context, struct sim_plan_text text, enum model_step step,
+                         enum sim_form form, const struct sim_plan *plan, struct others *out)
+{
+    const char *const *names, *platform = sim_platform_name(plan->placement->topology.kind);
+    struct base_error refused;
+    const int count = sim_version_names(context->arena, plan->software, platform, &names);
+    out->rows = base_new(context->arena, struct reports_otherwise, count);
+    for (int i = 0; i < count; i++) {
+        out->rows[out->count].version = text.values[SIM_SOFTWARE_VERSION] = names[i];
+        ask_other(context, &text, step, form, out, &refused);
+    }
+}
+
+/* Liveness next to compiled memory, or the versions that a plan leaves open. */
+static enum base_status ask_others(struct commands_context *context, struct sim_plan_text text, enum model_step step,
+                                   enum sim_form form, struct others *out, struct base_error *error)
 {
     struct sim_plan plan;
     BASE_TRY(sim_plan_check(context->cache, context->arena, &text, step, form, &plan, error));
-    if (!sim_uses_compiled_memory(&plan)) return BASE_OK;
+    if (!sim_uses_compiled_memory(&plan)) {
+        if (!sim_key_is_given(&text, SIM_SOFTWARE_VERSION)) ask_versions(context, text, step, form, &plan, out);
+        return BASE_OK;
+    }
+    out->rows = base_new(context->arena, struct reports_otherwise, 1);
     text.values[SIM_MEMORY_MODEL] = "liveness";
     text.values[SIM_MEMORY_KIND] = NULL;
-    BASE_TRY(sim_plan_check(context->cache, context->arena, &text, step, form, &plan, error));
-    return sim_predict(context->cache, &plan, out, NULL, error);
+    return ask_other(context, &text, step, form, out, error);
+}
+
+/* The one furthest on the other side of the limit; NULL: all have the same verdict. */
+static const struct reports_otherwise *find_otherwise(const struct others *others, const struct sim_prediction *p)
+{
+    const struct reports_otherwise *found = NULL;
+    for (int i = 0; i < others->count; i++) {
+        const struct sim_prediction *other = &others->rows[i].prediction;
+        if (!other->memory.capacity_bytes || other->fits == p->fits) continue;
+        if (!found || llabs(other->free_bytes) > llabs(found->prediction.free_bytes)) found = &others->rows[i];
+    }
+    return found;
 }
 
 /* --buffers-at; *asks false: it is not given. */
@@ -94,7 +143,7 @@ static enum base_status check_moment(const struct sim_plan *plan, const struct s
 
 static enum base_status answer(struct commands_context *context, const struct base_arguments *arguments,
                                const struct sim_plan_text *text, const struct sim_plan *plan,
-                               const struct by_loads *loads, const struct sim_prediction *liveness,
+                               const struct by_loads *loads, const struct others *others,
                                const struct reports_training *training, struct base_text *out, struct base_error *error)
 {
     struct sim_prediction prediction;
@@ -132,7 +181,7 @@ static enum base_status answer(struct commands_context *context, const struct ba
     report.analytic_collectives = loads->detail.collectives.rows;
     report.analytic_collective_count = loads->detail.collectives.count;
     report.by_op = base_argument(arguments, "--collectives-by-op") != NULL;
-    if (liveness->memory.capacity_bytes && liveness->fits != prediction.fits) report.otherwise = liveness;
+    report.otherwise = find_otherwise(others, &prediction);
     struct sim_checkpoint checkpoint;
     if (plan->options.step == MODEL_STEP_TRAIN) {
         BASE_TRY(sim_checkpoint_of(context->arena, plan, &checkpoint, error));
@@ -226,9 +275,9 @@ enum base_status commands_predict_run(struct commands_context *context, const st
     }
     BASE_TRY(commands_training(context->arena, arguments, &text.values[SIM_TOPOLOGY], 1, &training, error));
     struct by_loads loads = {0};
-    struct sim_prediction liveness = {.fits = false};
+    struct others others = {.count = 0};
     enum base_status status = price_by_loads(context, &text, step, form, &loads, error);
-    if (status == BASE_OK) status = ask_liveness(context, text, step, form, &liveness, error);
+    if (status == BASE_OK) status = ask_others(context, text, step, form, &others, error);
     if (status == BASE_OK) status = sim_plan_check(context->cache, context->arena, &text, step, form, &plan, error);
     if (status != BASE_OK) return commands_plan_refused(arguments, error);
     commands_warn_of_plan(context, &text, plan.config);
@@ -236,5 +285,5 @@ enum base_status commands_predict_run(struct commands_context *context, const st
     const char *keys = base_argument(arguments, "--what-if");
     if (keys && !context->json) return base_fail(error, BASE_USAGE, "--what-if: is JSON; use it with --json");
     if (keys) return commands_put_what_if(context, &(struct commands_what_if){&text, &plan, keys}, out, error);
-    return answer(context, arguments, &text, &plan, &loads, &liveness, &training, out, error);
+    return answer(context, arguments, &text, &plan, &loads, &others, &training, out, error);
 }

@@ -222,18 +222,24 @@ static void put_passes(struct base_json_writer *w, const struct sim_plan *plan)
     base_json_close(w, ']');
 }
 
-/* The answer's compiler and memory model, and the verdict of another model if it differs. */
+/* The answer's compiler and memory model. */
 static void put_compiler(struct base_json_writer *w, const struct reports_prediction *r)
 {
     const char *compiler = reports_compiler_words(w->text->arena, r->checked);
     if (!compiler) return;
     base_json_member_string(w, "compiler", compiler);
     base_json_member_string(w, "memory_model", sim_uses_compiled_memory(r->checked) ? "compiled" : "liveness");
-    if (!r->otherwise) return;
+}
+
+/* Whose verdict is another. */
+static void put_otherwise(struct base_json_writer *w, const struct reports_otherwise *other)
+{
     base_json_member_open(w, "otherwise", '{');
-    base_json_member_string(w, "memory_model", "liveness");
-    base_json_member_bool(w, "fits", r->otherwise->fits);
-    base_json_member_int(w, "peak_bytes", r->otherwise->memory.peak_bytes);
+    if (other->version) base_json_member_string(w, "software_version", other->version);
+    else base_json_member_string(w, "memory_model", "liveness");
+    base_json_member_bool(w, "fits", other->prediction.fits);
+    base_json_member_int(w, "peak_bytes", (int64_t)reports_shortage_of(&other->prediction).needed_bytes);
+    base_json_member_double(w, "fits_probability_frac", other->confidence->fits_probability_frac);
     base_json_close(w, '}');
 }
 
@@ -245,6 +251,7 @@ static void put_answer(struct base_json_writer *w, const struct reports_predicti
     base_json_member_string(w, "profile", p->profile);
     if (r->again) base_json_member_string(w, "command", r->again);
     if (r->checked) put_compiler(w, r);
+    if (r->otherwise) put_otherwise(w, r->otherwise);
     base_json_member_bool(w, "fits", p->fits);
     if (!r->measured) {
         base_json_member_string(w, "verdict", reports_verdict_name(reports_verdict(r)));

@@ -157,6 +157,13 @@ struct reports_evaluation {
 };
 struct reports_evaluation reports_evaluate(const struct reports_measured *measured);
 
+/* The plan by another memory model, or by a version of the software that the plan does not say. */
+struct reports_otherwise {
+    const char *version; /* NULL: by liveness */
+    struct sim_prediction prediction;
+    const struct sim_confidence *confidence;
+};
+
 struct reports_prediction {
     struct sim_plan_text plan;
     const struct sim_plan *checked;
@@ -177,7 +184,7 @@ struct reports_prediction {
     struct reports_training training;        /* --train-tokens */
     const struct sim_checkpoint *checkpoint; /* NULL: nobody asked */
     const struct sim_serving *serving;       /* of steps of inference; else NULL */
-    const struct sim_prediction *otherwise;  /* where liveness has another verdict than the compiler; else NULL */
+    const struct reports_otherwise *otherwise; /* whose verdict is another; NULL: none's */
     /* of a network simulated link by link, the step otherwise priced; 0: it was not */
     double analytic_step_s;
     const struct sim_collective_row *analytic_collectives; /* and its collectives */

@@ -81,12 +81,18 @@ const char *reports_risk_words(struct base_arena *arena, const struct sim_confid
     return base_print(arena, "%.0f %% likely to run out of memory", 100 - percent);
 }
 
-/* After the verdict: whose it is, if another memory model disagrees. */
+/* After the verdict: whose it is, if another memory model or version of the software disagrees. */
 static const char *disagreement_words(const struct reports_prediction *r, struct base_arena *arena)
 {
-    if (!r->otherwise) return "";
-    return base_print(arena, " as the compiler lays memory out, but by liveness in program order it %s (%s)",
-                      r->otherwise->fits ? "does" : "does not", base_bytes(r->otherwise->memory.peak_bytes));
+    const struct reports_otherwise *other = r->otherwise;
+    if (!other) return "";
+    const char *does = other->prediction.fits ? "does" : "does not",
+               *needs = base_bytes(reports_shortage_of(&other->prediction).needed_bytes);
+    if (!other->version)
+        return base_print(arena, " as the compiler lays memory out, but by liveness in program order it %s (%s)", does,
+                          needs);
+    return base_print(arena, " as usual %s (as its version '%s' it %s: %s, %.0f %% likely to fit)",
+                      r->checked->software, other->version, does, needs, 100 * other->confidence->fits_probability_frac);
 }
 
 /* Where measurements of such plans move the predicted peak across the limit. The interval is around what they took. */

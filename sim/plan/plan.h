@@ -280,6 +280,8 @@ const char *sim_usual_value(const char *software, enum sim_key key);
 const char *sim_software_choice(const char *software, const char *column, bool beyond);
 /* True if a plan leaves the key to its software's own default. */
 bool sim_is_assumed(const struct sim_plan_text *text, enum sim_key key);
+/* The versions of a software with rows in software_versions.csv, in its order; their count. In the arena. */
+int sim_version_names(struct base_arena *arena, const char *software, const char *platform, const char *const **out);
 /* *out: a sentence in the arena if software_version has no row in software_versions.csv, with the versions that have;
  * else NULL. */
 enum base_status sim_version_unknown(struct base_arena *arena, const struct sim_plan_text *text, const char **out,

@@ -145,19 +145,30 @@ const char *sim_version_environment(struct base_arena *arena, const char *softwa
     return text.data;
 }
 
+int sim_version_names(struct base_arena *arena, const char *software, const char *platform, const char *const **out)
+{
+    const char **names = base_new(arena, const char *, table->row_count);
+    int count = 0, known;
+    *out = names;
+    for (int row = 0; row < table->row_count; row++) {
+        const char *name = base_table_value(table, row, "version");
+        if (!*name || !is_of(row, software, platform, name)) continue;
+        for (known = 0; known < count && strcmp(names[known], name) != 0;) known++;
+        if (known == count) names[count++] = name;
+    }
+    return count;
+}
+
 /* NULL: it has a row. Otherwise those of the software that have one, which may be none. */
 static const char *list_known(struct base_arena *arena, const char *software, const char *platform, const char *version)
 {
     struct base_text known = {.arena = arena};
+    const char *const *names;
+    const int count = sim_version_names(arena, software, platform, &names);
     base_put(&known, "");
-    for (int row = 0; row < table->row_count; row++) {
-        const char *begins = base_table_value(table, row, "version");
-        if (!*begins || strcmp(base_table_value(table, row, "software"), software) != 0 ||
-            strcmp(base_table_value(table, row, "platform"), platform) != 0)
-            continue;
-        if (is_of(row, software, platform, version)) return NULL;
-        const char *name = base_print(arena, "'%s'", begins);
-        if (!strstr(known.data, name)) base_putf(&known, "%s%s", known.length ? ", " : "", name);
+    for (int i = 0; i < count; i++) {
+        if (!strncmp(version, names[i], strlen(names[i]))) return NULL;
+        base_putf(&known, "%s'%s'", i ? ", " : "", names[i]);
     }
     return known.data;
 }
