@@ -92,7 +92,8 @@ static const char *disagreement_words(const struct reports_prediction *r, struct
         return base_print(arena, " as the compiler lays memory out, but by liveness in program order it %s (%s)", does,
                           needs);
     return base_print(arena, " as usual %s (as its version '%s' it %s: %s, %.0f %% likely to fit)",
-                      r->checked->software, other->version, does, needs, 100 * other->confidence->fits_probability_frac);
+                      r->checked->software, other->version, does, needs,
+                      100 * other->confidence->fits_probability_frac);
 }
 
 /* Where measurements of such plans move the predicted peak across the limit. The interval is around what they took. */

@@ -14,7 +14,8 @@ bool sim_is_cast_into_unit(const struct sim_sharded *s, int value)
 {
     const int last = s->values[value].last_use; /* -1: a result of the step, as a token that was decoded */
     const struct sim_op *made = &s->ops[s->values[value].definition], *reader = &s->ops[last < 0 ? 0 : last];
-    return last >= 0 && made->op->function == MODEL_CAST && reader->kind == SIM_COMPUTE && reader->op->function == MODEL_ACCUMULATE;
+    return last >= 0 && made->op->function == MODEL_CAST && reader->kind == SIM_COMPUTE &&
+           reader->op->function == MODEL_ACCUMULATE;
 }
 
 /* A parameter's cast runs on its shard. Layers are gathered forward and backward, the root once. */
