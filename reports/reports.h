@@ -178,12 +178,12 @@ struct reports_prediction {
     const struct sim_moment *moment;      /* --buffers-at; or NULL */
     const struct sim_change *changes;     /* changes that make it fit; see sim_changes_that_fit. NULL: nobody asked */
     int change_count;
-    bool by_op;                              /* --collectives-by-op */
-    const struct reports_measured *measured; /* NULL: it is a prediction */
-    const struct sim_confidence *confidence; /* NULL: it was not asked for, or measured */
-    struct reports_training training;        /* --train-tokens */
-    const struct sim_checkpoint *checkpoint; /* NULL: nobody asked */
-    const struct sim_serving *serving;       /* of steps of inference; else NULL */
+    bool by_op;                                /* --collectives-by-op */
+    const struct reports_measured *measured;   /* NULL: it is a prediction */
+    const struct sim_confidence *confidence;   /* NULL: it was not asked for, or measured */
+    struct reports_training training;          /* --train-tokens */
+    const struct sim_checkpoint *checkpoint;   /* NULL: nobody asked */
+    const struct sim_serving *serving;         /* of steps of inference; else NULL */
     const struct reports_otherwise *otherwise; /* whose verdict is another; NULL: none's */
     /* of a network simulated link by link, the step otherwise priced; 0: it was not */
     double analytic_step_s;
