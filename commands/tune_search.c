@@ -66,7 +66,7 @@ static enum base_status leave_taken(struct commands_context *context, const stru
     return BASE_OK;
 }
 
-/* The plan with the smallest peak, as the newest compiler has it. */
+/* The plan with the smallest peak as `predict` has it, on TPUs with the newest compiler. */
 static enum base_status ask_of_nearest(struct commands_context *context, const struct tuner_space *space,
                                        struct tuner_result *result, struct base_error *error)
 {

@@ -244,7 +244,7 @@ struct tuner_result {
     int front_count;
     struct tuner_found nearest; /* if nothing is ranked: the plan with the smallest peak, possibly a tight one */
     bool has_nearest, nearest_is_bound; /* is_bound: it was not predicted, and its memory is a lower bound */
-    /* Filled by the caller that predicts it as the newest compiler has it: its plan, and the command line of that. */
+    /* Filled by the caller that predicts it as `predict` does: its plan and command line. */
     struct sim_plan_text nearest_text;
     const char *nearest_again; /* NULL: not asked */
     struct tuner_found unfit;  /* the fastest predicted plan that does not fit and beats the best */
@@ -256,7 +256,7 @@ struct tuner_result {
      * compiler's bytes of the best remaining plan. */
     int64_t refused_count;
     const char *refused_words;
-    struct sim_plan_text refused_text;            /* as the newest compiler is asked of it */
+    struct sim_plan_text refused_text;            /* as it was checked */
     double refused_peak_bytes, newest_peak_bytes; /* 0: not asked */
     bool unasked;                                 /* plans that may be better than the best that stays were not asked */
     bool proven_optimal;
