@@ -73,7 +73,7 @@ static enum base_status ask_other(struct commands_context *context, const struct
     return BASE_OK;
 }
 
-/* Each version that takes the plan, next to the usual one. */
+/* Each version that takes the plan, next to the usual one; one that refuses it has no verdict. */
 static void ask_versions(struct commands_context *context, struct sim_plan_text text, enum model_step step,
                          enum sim_form form, const struct sim_plan *plan, struct others *out)
 {

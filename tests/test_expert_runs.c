@@ -334,10 +334,12 @@ static void padded_steps_are_alike_on_any_mesh(struct base_arena *arena)
     static const struct {
         const char *batch, *inputs, *targets, *topology, *submesh, *partitions;
         int experts;
-    } rows[] = {{"6", "7", "5", "local:2", "1,1", "2", 4},
-                {"6", "7", "5", "local:2", "1,2", "1", 4},
-                {"18", "10", "10", "local:2", "1,1", "2", 8},
-                {"18", "10", "10", "local:4", "1,2", "2", 8}};
+        const char *rules;
+    } rows[] = {{"6", "7", "5", "local:2", "1,1", "2", 4, NULL},
+                {"6", "7", "5", "local:2", "1,2", "1", 4, NULL},
+                {"18", "10", "10", "local:2", "1,1", "2", 8, NULL},
+                {"18", "10", "10", "local:4", "1,2", "2", 8, NULL},
+                {"18", "10", "10", "local:2", "1,2", "1", 8, "[[\"length\", \"model\"], [\"batch\", \"data\"]]"}};
     for (int i = 0; i < BASE_COUNT(rows); i++) {
         struct rig one, many;
         struct base_arena own = {.exhausted = arena->exhausted};
@@ -348,6 +350,7 @@ static void padded_steps_are_alike_on_any_mesh(struct base_arena *arena)
         text.values[SIM_TOPOLOGY] = rows[i].topology;
         text.values[SIM_SUBMESH] = rows[i].submesh;
         text.values[SIM_NUM_EXPERT_PARTITIONS] = rows[i].partitions;
+        if (rows[i].rules) text.values[SIM_RULES] = rows[i].rules;
         begin(&own, &text, &many);
         assert_true(one.plan.options.expert_padding[MODEL_DECODER_STACK] ==
                     (rows[i].experts == 4 ? MODEL_PADS_LENGTH : MODEL_PADS_BATCH));

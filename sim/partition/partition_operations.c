@@ -355,6 +355,19 @@ static bool gather_uneven_heads(const struct sim_partitioner *p, const struct mo
     return gathered;
 }
 
+/* A token's place counts the earlier tokens of its group, of which every device then has all. */
+static bool gather_routed(const struct sim_partitioner *p, const struct model_op *source, sim_order *needed)
+{
+    const bool routes =
+        model_function_is(source->function, MODEL_IS_CHOICE) && !is_of_groups(p, source, source->inputs[0]);
+    bool gathered = false;
+    for (int d = 1; routes && source->input_labels[0][d]; d++) {
+        gathered = gathered || needed[d];
+        needed[d] = 0;
+    }
+    return gathered;
+}
+
 /* The devices that shard the blocks exchange them. */
 static void partition_roll(struct sim_partitioner *p, const struct model_op *source)
 {
@@ -385,7 +398,7 @@ static enum base_status partition_reshape(struct sim_partitioner *p, const struc
     }
     sim_order needed[MODEL_MAX_RANK], spec[MODEL_MAX_RANK] = {0};
     before_reshape(p, source, sim_part_computed_as(p, tensor), needed);
-    const bool gathered = gather_uneven_heads(p, source, needed);
+    const bool routed = gather_routed(p, source, needed), gathered = gather_uneven_heads(p, source, needed) || routed;
     int input = sim_part_ready(p, source, sim_part_settled(p, source, source->inputs[0]), needed);
     behind_reshape(p, source, p->out->values[input].spec, spec);
     if (model_function_is(source->function, MODEL_IS_OF_WHOLE))
