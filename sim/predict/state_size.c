@@ -64,6 +64,7 @@ static enum base_status add_states(const struct sim_plan *plan, const struct mod
 /* PyTorch's weights may be of two bytes, and its stages of ZeRO share them out beyond the rules. */
 double sim_least_state_bytes(struct base_arena *arena, const struct sim_plan *plan)
 {
+    struct base_arena own = {.exhausted = arena->exhausted}; /* remedies ask for hundreds of plans */
     const struct model_parameter *parameters = plan->options.parameters;
     const bool compiled = sim_uses_compiled_memory(plan), whole = plan->optimizer_partitioning == SIM_REPLICATED;
     int count = plan->options.parameter_count;
@@ -71,11 +72,13 @@ double sim_least_state_bytes(struct base_arena *arena, const struct sim_plan *pl
     struct base_error ignored;
     if (plan->options.step != MODEL_STEP_TRAIN || !(compiled || (whole && sim_replays_torch(plan))) ||
         plan->pipeline.stages > 1 || plan->cpu_offload || plan->options.lora_rank ||
-        plan->options.weight_dtype != MODEL_FLOAT32 ||
-        (!parameters && model_parameters(arena, plan->config, &parameters, &count, &ignored) != BASE_OK) ||
-        add_states(plan, parameters, count, compiled && whole, bytes, &ignored) != BASE_OK)
+        plan->options.weight_dtype != MODEL_FLOAT32)
         return 0;
-    return (double)bytes[1] / (compiled ? 1 : 2);
+    enum base_status status = BASE_OK;
+    if (!parameters) status = model_parameters(&own, plan->config, &parameters, &count, &ignored);
+    if (status == BASE_OK) status = add_states(plan, parameters, count, compiled && whole, bytes, &ignored);
+    base_arena_free(&own);
+    return status == BASE_OK ? (double)bytes[1] / (compiled ? 1 : 2) : 0;
 }
 
 /* Adapters are saved alone, as peft does, but by run, which saves the frozen base, too. */
