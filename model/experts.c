@@ -95,9 +95,11 @@ static enum base_status size_groups(const struct model_config *config, const str
     int64_t partitions = (replicas > 1 ? replicas : 1) * e->count, tokens;
     if (model_expert_padding(routed->rows, routed->length, partitions, &tokens) && !routed->pads)
         return base_fail(error, BASE_INPUT,
-                         "batch_size: a decode step's %lld tokens do not divide by %lld, the replicas of the experts "
-                         "times the experts: Flaxformer pads them, which is predicted, not run; use a multiple",
-                         (long long)routed->rows, (long long)partitions);
+                         "batch_size: %lld rows of %lld tokens at once do not divide by %lld, the replicas of the "
+                         "experts times the experts; only T5X's experts pad, and not in a run's decode steps; use "
+                         "multiples of %lld rows",
+                         (long long)routed->rows, (long long)routed->length, (long long)partitions,
+                         (long long)(partitions / greatest_divisor(routed->length, partitions)));
     int64_t groups = model_expert_groups(tokens, e->group_size, partitions), *out = routed->sizes;
     out[0] = groups;
     out[1] = tokens / groups;
@@ -117,11 +119,11 @@ static enum base_status size_stack(const struct model_config *config, const stru
                                  .length = sizes[encoder ? MODEL_INPUTS_LENGTH : MODEL_TARGETS_LENGTH],
                                  .sizes = &sizes[encoder ? MODEL_ENCODER_GROUPS : MODEL_DECODER_GROUPS],
                                  .experts_choose = encoder && config->experts.router == MODEL_EXPERTS_CHOOSE_MASKED,
-                                 .pads = true},
+                                 .pads = plan->pads},
                         decoded = {.rows = plan->decoded_rows,
                                    .length = 1,
                                    .sizes = &sizes[MODEL_DECODED_GROUPS],
-                                   .pads = !plan->runs};
+                                   .pads = plan->pads && !plan->runs};
     if (plan->reads_whole) BASE_TRY(size_groups(config, plan, &whole, error));
     return encoder || !plan->decoded_rows ? BASE_OK : size_groups(config, plan, &decoded, error);
 }

@@ -103,6 +103,7 @@ struct model_expert_plan {
     int64_t senders;      /* devices that each send a part of a sequence to its experts; where tokens are sorted */
     double imbalance;     /* rows of the busiest device's experts over those of the mean */
     bool runs;            /* each expert has rows for all tokens of a group: none is dropped */
+    bool pads;            /* tokens that do not divide by the experts' partitions, as Flaxformer does */
     bool evaluates;       /* the capacity is that without dropout */
     bool reads_whole;     /* sequences, or prompts */
     int64_t decoded_rows; /* with a token each; 0: nothing is decoded */

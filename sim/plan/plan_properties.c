@@ -56,6 +56,7 @@ enum base_status sim_size_plan(const struct sim_plan *plan, int64_t *sizes, stru
                    (sim_sends_parts(plan) ? plan->context_parallel : 1),
         .imbalance = plan->moe_imbalance > 1 ? plan->moe_imbalance : 1,
         .runs = sim_is_executed(plan),
+        .pads = !strcmp(plan->software, "t5x"),
         .evaluates = plan->options.step >= MODEL_STEP_FORWARD,
         .reads_whole = plan->options.step != MODEL_STEP_DECODE,
         .decoded_rows = decodes ? plan->batch_size * plan->decoding.num_decodes : 0};
