@@ -25,16 +25,17 @@ static void unpin(struct sim_plan_text *plan)
 static enum base_status refuse_compiler(const struct sim_plan_text *plan, struct base_error *error)
 {
     static const enum sim_key keys[] = {SIM_COMPILER, SIM_MEMORY_MODEL, SIM_MEMORY_KIND};
-    static const char *const allowed[] = {"software", "liveness", NULL};
+    static const char *const allowed[] = {"software", "liveness", NULL},
+                      *const remedies[] = {"use --compiler software", "use --memory-model liveness", "leave it out"};
     for (int i = 0; i < BASE_COUNT(keys); i++) {
         const char *value = plan->values[keys[i]];
         const bool refused =
             allowed[i] ? value && *value && strcmp(value, allowed[i]) != 0 : value && !strcmp(value, "compiled");
         if (refused)
             return base_fail(error, BASE_INPUT,
-                             "%s: the bounds of a search hold for the software's own compiler; leave it out, and use "
-                             "predict or verify for the plans found",
-                             sim_plan_keys[keys[i]].name);
+                             "%s: the bounds of a search hold for the software's own compiler; %s, and ask predict or "
+                             "verify about the plans found",
+                             sim_plan_keys[keys[i]].name, remedies[i]);
     }
     return BASE_OK;
 }
