@@ -25,10 +25,8 @@ static void unpin(struct sim_plan_text *plan)
 static enum base_status refuse_compiler(const struct sim_plan_text *plan, struct base_error *error)
 {
     static const enum sim_key keys[] = {SIM_COMPILER, SIM_MEMORY_MODEL, SIM_MEMORY_KIND};
-    static const char *const allowed[] = {"software", "liveness", NULL}, *const remedies[] = {
-                                                                             "use --compiler software",
-                                                                             "use --memory-model liveness",
-                                                                             "leave it out"};
+    static const char *const allowed[] = {"software", "liveness", NULL};
+    static const char *const remedies[] = {"use --compiler software", "use --memory-model liveness", "leave it out"};
     for (int i = 0; i < BASE_COUNT(keys); i++) {
         const char *value = plan->values[keys[i]];
         const bool refused =
