@@ -59,7 +59,7 @@ data    := $(sort $(wildcard $(foreach room,$(rooms),$(room)/*.csv $(room)/*.jso
 # Tables that are compiled in as C: each becomes a header, as model/functions.csv.h.
 tables  := $(patsubst %,topo/%.csv,jax_rings jax_contiguous t5x_default_meshes) \
            $(patsubst %,model/%.csv,functions traits config_keys config_checks gradients axes dimensions dtypes sizes \
-           optimizers adafactor_options factor_rules modules remat_policies huggingface_families huggingface_unrun zoo_families) \
+           optimizers adafactor_options factor_rules rule_sets modules remat_policies huggingface_families huggingface_unrun zoo_families) \
            $(patsubst %,model/gin/gin_%.csv,fields macros networks parts sizes) model/import/import_marks.csv plots/colours.csv \
            exec/row_functions.csv exec/example_functions.csv sim/compile/passes.csv sim/compile/pass_settings.csv \
            sim/pipeline/pipelines.csv sim/plan/gin_unheld.csv sim/plan/plan_keys.csv \

@@ -5,6 +5,7 @@
 #include "base/base.h"
 #include "model/dtypes.csv.h"
 #include "model/optimizers.csv.h"
+#include "model/rule_sets.csv.h"
 #include "model/traits.h"
 #include "topo/topo.h"
 
@@ -36,7 +37,7 @@ bool model_rules_name(const struct model_rules *rules, const char *logical); /* 
 /* Whether queries attend to later keys. */
 enum model_direction { MODEL_BIDIRECTIONAL, MODEL_CAUSAL };
 
-enum { MODEL_RULE_SETS = 12 };
+enum { MODEL_RULE_SETS = RULE_SETS_COUNT };
 extern const char *const model_rule_sets[MODEL_RULE_SETS];
 
 /* Names of rule sets: A and P are the activation and parameter partitioning dims; standard is standard:1,1. In addition

@@ -7,22 +7,18 @@ enum { MOST_RULES = 1024 }; /* T5X's own sets have about twenty, and each tensor
 
 /* ---- named sets (rule_sets.csv) ---- */
 
-extern const struct base_table embedded_model_rule_sets_csv;
-static const struct base_table *const sets = &embedded_model_rule_sets_csv;
+static const struct {
+    const char *name, *rules;
+} sets[] = {RULE_SETS_ROWS};
 
-const char *const model_rule_sets[MODEL_RULE_SETS] = {
-    "standard:1,1", "standard:1,2", "standard:2,1", "standard:2,2", "data_only",        "zero3",
-    "megatron",     "optimus",      "gshard",       "maxtext",      "standard_moe:1,1", "standard_moe:2,1"};
-
-static const char *const documented[] = {"standard", "data_only", "zero3",   "megatron",
-                                         "optimus",  "gshard",    "maxtext", "standard_moe"};
+const char *const model_rule_sets[MODEL_RULE_SETS] = {RULE_SETS_NAMES};
 
 /* "embed=data+fsdp", or "embed", which is not sharded. */
 static struct model_rule rule_of(struct base_arena *arena, const char *word, size_t length)
 {
-    const size_t cut = strcspn(word, " ="), all = length;
+    const size_t cut = strcspn(word, " =");
     struct model_rule rule = {.logical = base_copy_bytes(arena, word, cut)};
-    for (size_t at = cut + 1, end; at < all; at = end + 1) {
+    for (size_t at = cut + 1, end; at < length; at = end + 1) {
         end = at + strcspn(word + at, " +");
         rule.value.names[rule.value.count++] = base_copy_bytes(arena, word + at, end - at);
     }
@@ -35,9 +31,9 @@ static bool find_set(struct base_arena *arena, const char *name, struct model_ru
     int row = 0, count = 0;
     if (!strcmp(name, "standard")) name = "standard:1,1";
     if (!strcmp(name, "standard_moe")) name = "standard_moe:2,1";
-    while (row < sets->row_count && strcmp(base_table_value(sets, row, "name"), name) != 0) row++;
-    if (row == sets->row_count) return false;
-    const char *text = base_table_value(sets, row, "rules");
+    while (row < MODEL_RULE_SETS && strcmp(sets[row].name, name) != 0) row++;
+    if (row == MODEL_RULE_SETS) return false;
+    const char *text = sets[row].rules;
     struct model_rule *rules = base_new(arena, struct model_rule, strlen(text) / 2 + 1);
     for (const char *at = text; *at; at += strspn(at, " ")) {
         const size_t length = strcspn(at, " ");
@@ -75,13 +71,16 @@ static enum base_status read_standard(struct base_arena *arena, const char *set,
 
 static enum base_status unknown_set(const char *text, struct base_error *error)
 {
+    const char *names[MODEL_RULE_SETS + 2] = {"standard", "standard_moe"};
     char others[256] = "";
-    for (int i = 0; i < BASE_COUNT(documented); i++) {
+    int count = 2;
+    for (int i = 0; i < MODEL_RULE_SETS; i++) {
         const size_t length = strlen(others);
-        if (strncmp(documented[i], "standard", 8) != 0)
-            snprintf(others + length, sizeof others - length, ", %s", documented[i]);
+        if (strchr(sets[i].name, ':')) continue; /* of these two */
+        names[count++] = sets[i].name;
+        snprintf(others + length, sizeof others - length, ", %s", sets[i].name);
     }
-    const char *nearest = base_meant("logical_axis_rules", text, documented, BASE_COUNT(documented));
+    const char *nearest = base_meant("logical_axis_rules", text, names, count);
     return base_fail(error, BASE_INPUT,
                      "\"%.60s\" is no set of axis rules%s%s%sUse standard, standard:A,P, standard_moe:A,P%s or a "
                      "JSON list [[\"batch\", \"data\"], …]",

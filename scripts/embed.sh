@@ -33,6 +33,7 @@ model/huggingface_unrun.csv) rows=HUGGINGFACE_UNRUN ;;
 model/import/import_marks.csv) rows=IMPORT_MARKS kept="software a b" ;;
 model/config_checks.csv) rows=CONFIG_CHECKS texts=remedy ;;
 model/adafactor_options.csv) rows=ADAFACTOR_OPTIONS ;;
+model/rule_sets.csv) rows=RULE_SETS texts=rules ;;
 model/factor_rules.csv) rows=FACTOR_RULES texts="logical kind" ;;
 model/optimizers.csv) record=model_optimizer prefix=MODEL_ last=MODEL_OPTIMIZER_COUNT ;;
 model/dtypes.csv) record=model_dtype prefix=MODEL_ last=MODEL_DTYPE_COUNT ;;

@@ -48,7 +48,7 @@ static double local_of(const struct sim_cost_context *p, struct sim_factor facto
 static double reached_frac(const struct sim_cost_context *p)
 {
     const struct model_experts *e = &p->plan->config->experts;
-    if (!p->plan->options.sorts_tokens || sim_is_executed(p->plan)) return 1;
+    if (!model_infers(p->plan->options.step) || !p->plan->options.sorts_tokens || sim_is_executed(p->plan)) return 1;
     for (int i = 0; i < p->list->dot_count; i++) {
         const struct sim_price_dot *dot = &p->list->dots[i];
         double tokens = 1;

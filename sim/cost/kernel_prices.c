@@ -19,7 +19,7 @@ static bool is_of_experts(const struct sim_cost_context *p, const struct sim_pri
 
 static bool is_decoded(const struct sim_cost_context *p, const struct sim_price_dot *dot)
 {
-    return is_of_experts(p, dot) && sim_has_size(p, &dot->rows, MODEL_DECODED_CAPACITY);
+    return p->reached_frac < 1 && is_of_experts(p, dot) && sim_has_size(p, &dot->rows, MODEL_DECODED_CAPACITY);
 }
 
 /* Reads and writes of a kernel. */
@@ -28,7 +28,7 @@ static double kernel_bytes(const struct sim_cost_context *p, const struct sim_pr
     const int *touched = p->list->touched + kernel->first_shape;
     bool decodes = false;
     double bytes = 0;
-    for (int i = 0; i < kernel->dot_count; i++)
+    for (int i = 0; i < kernel->dot_count && p->reached_frac < 1; i++)
         decodes = decodes || is_decoded(p, &p->list->dots[p->list->kernel_dots[kernel->first_dot + i]]);
     for (int i = 0; i < kernel->shape_count; i++)
         bytes += decodes ? sim_decoded_bytes(p, touched[i]) : p->bytes[touched[i]];
